@@ -1,0 +1,1 @@
+"""dsh: an agent harness with a tiny core."""

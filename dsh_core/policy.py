@@ -1,0 +1,129 @@
+"""What a tool call would do, and what policy plugins say about it.
+
+`Effect` describes a call, `Verdict` judges it, `ApprovalRequest` and `Approval` are a question to a
+person and its answer. The core folds verdicts deny > ask > allow; a denial cannot be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+EffectKind: TypeAlias = Literal["read", "write", "run", "network", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One thing a call may do.
+
+    Args:
+        kind: `read` and `write` of a path, `run` of a program, `network`, or `other`.
+        target: The resolved path, the program, the host; None where it is not known.
+        certain: False where the effect is only suspected.
+        detail: The words it was found in, for explanations.
+    """
+
+    kind: EffectKind
+    target: str | None = None
+    certain: bool = True
+    detail: str | None = None
+
+
+MAY_WRITE = Effect("write", None, certain=False)
+"""What a call is taken to do when nobody knows better."""
+
+
+def only_reads(effects: Iterable[Effect]) -> bool:
+    """Whether every effect is a read, which is what may run in plan mode."""
+    return all(effect.kind == "read" and effect.certain for effect in effects)
+
+
+Decision: TypeAlias = Literal["allow", "ask", "deny"]
+_RANK = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one policy plugin says about a call.
+
+    Args:
+        decision: allow, ask or deny.
+        message: For the person asked, and for the model if it becomes a denial.
+        rule: The exact rule that matched, for explanations.
+        offers: Rules a person may grant beyond this call, exactly as they would be stored.
+        user_only: Only a person may answer; `--yes` does not count.
+    """
+
+    decision: Decision
+    message: str = ""
+    rule: str | None = None
+    offers: tuple[str, ...] = ()
+    user_only: bool = False
+
+
+ALLOW = Verdict("allow")
+
+
+def strictest(verdicts: Iterable[tuple[str, Verdict]]) -> tuple[str | None, Verdict]:
+    """Fold `(plugin, verdict)` pairs: deny > ask > allow; the first of the strictest rank wins."""
+    plugin: str | None = None
+    answer = ALLOW
+    for name, verdict in verdicts:
+        if plugin is None or _RANK[verdict.decision] > _RANK[answer.decision]:
+            plugin, answer = name, verdict
+    return plugin, answer
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call as policy sees it and as it runs: frozen, so that both are the same.
+
+    Args:
+        id: The provider's id; unique within the step only.
+        name: The tool's name as the model wrote it.
+        arguments: The validated arguments as JSON (read-only); {} where they are not valid.
+        raw: The provider's raw string.
+        turn: The turn it belongs to.
+        step: The step it belongs to.
+        known: Whether the agent has a tool of that name.
+        problem: Why the arguments cannot be used, or None.
+        effects: Declared effects and what `tool_effects` answered.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    raw: str
+    turn: int
+    step: int
+    known: bool = True
+    problem: str | None = None
+    effects: tuple[Effect, ...] = (MAY_WRITE,)
+    values: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """A question to a person: may this call run?
+
+    `plugin` asked, with `message`; `offers` are rules the person may grant beyond this call.
+    """
+
+    id: str
+    call: Call
+    message: str
+    plugin: str | None = None
+    rule: str | None = None
+    offers: tuple[str, ...] = ()
+    user_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The answer. `scope` is `once`, or what the asker offered: `session`, `project`."""
+
+    allowed: bool
+    message: str = ""
+    scope: str = "once"
+    rule: str | None = None
