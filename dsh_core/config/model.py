@@ -1,0 +1,84 @@
+"""The configuration as the harness uses it: plain frozen data, whatever it was written in.
+
+`dsh_core.config.load` makes it from YAML, environment and command line; code may build it directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dsh_core.llm.adapter import ProviderConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one source says about a plugin: a file, the environment, the command line, code.
+
+    Args:
+        source: For messages: a file's path, `environment`, `-s`.
+        values: The settings as written; False = the plugin is switched off.
+        trusted: Whether fields marked `trusted_only` count.
+        lines: Dotted key path below the plugin → line in the source, where there are lines.
+    """
+
+    source: str
+    values: Mapping[str, Any] | Literal[False]
+    trusted: bool = True
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDefinition:
+    """An agent as `agents.NAME` describes it.
+
+    Args:
+        name: The key.
+        model: A route, `provider/model`; None = the only or first configured model.
+        system_prompt: The agent's own part of the system text.
+        tools: Names of the tools it may use; None = all.
+        plugins: Plugin name → layers of overrides; an empty tuple never occurs.
+        parameters: Wire parameters of its requests.
+        autostart: Created when the harness starts.
+        where: File and line, for messages.
+    """
+
+    name: str = "default"
+    model: str | None = None
+    system_prompt: str = ""
+    tools: tuple[str, ...] | None = None
+    plugins: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    autostart: bool = False
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessConfig:
+    """Everything a harness is told.
+
+    Args:
+        default_agent: The agent `dsh run` uses without `-a`.
+        providers: By name.
+        agents: By name.
+        plugins: Plugin name → its layers, weakest first; the order of names is the asked order.
+        autoload: False = only plugins named here are on.
+        safe: True = built-in plugins only.
+        blocked: Plugin names from `-p no:NAME`.
+        project_dir: The folder of the project file, or the working directory.
+        user_dir: Where the user's own files are.
+        notes: One line each for what was ignored and why (trust), for front ends to show.
+    """
+
+    default_agent: str | None = None
+    providers: Mapping[str, ProviderConfig] = field(default_factory=dict)
+    agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
+    plugins: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
+    autoload: bool = True
+    safe: bool = False
+    blocked: frozenset[str] = frozenset()
+    project_dir: Path = field(default_factory=Path.cwd)
+    user_dir: Path | None = None
+    notes: tuple[str, ...] = ()
