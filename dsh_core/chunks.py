@@ -179,9 +179,7 @@ class BlockAssembler:
         kinds = ("text", "reasoning")
         built = (_build(i, o) for i, o in self._blocks.items() if o.kind in kinds)
         return tuple(
-            block
-            for block in built
-            if isinstance(block, (Text, Reasoning)) and block.text.strip()
+            block for block in built if isinstance(block, (Text, Reasoning)) and block.text.strip()
         )
 
 

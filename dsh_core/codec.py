@@ -10,11 +10,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import types
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Any, ClassVar, TypeAlias, TypeVar, Union, dataclass_transform, get_args
-from typing import get_origin, get_type_hints
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cache
+from typing import (
+    Any,
+    ClassVar,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from dsh_core.errors import HarnessError, LlmFailure
 
@@ -22,6 +33,9 @@ JsonValue: TypeAlias = Any
 """None, bool, int, float, str, or a sequence or string-keyed mapping of these."""
 
 C = TypeVar("C")
+
+MAX_DEPTH = 200
+"""Deepest nesting of JSON in an event; the `json` module overflows near 1,000."""
 
 
 class DecodeError(HarnessError):
@@ -32,9 +46,9 @@ class Tagged:
     """The base of every open sum type: blocks, events, chunks, sources, triggers, end reasons."""
 
     __slots__ = ()
+    cases: ClassVar[dict[str, Any]]
+    unknown: ClassVar[Any] = None
     type: ClassVar[str]
-    cases: ClassVar[dict[str, type[Any]]]
-    unknown: ClassVar[type[Any] | None] = None
 
 
 @dataclass_transform(frozen_default=True)
@@ -91,8 +105,10 @@ def _fast_init(cls: type[Any]) -> None:
         if field.default_factory is not dataclasses.MISSING:
             scope[f"make_{field.name}"] = field.default_factory
         if not field.init:
-            value = f"make_{field.name}()" if f"make_{field.name}" in scope else (
-                f"default_{field.name}"
+            value = (
+                f"make_{field.name}()"
+                if f"make_{field.name}" in scope
+                else (f"default_{field.name}")
             )
         elif f"default_{field.name}" in scope:
             parameters.append(f"{field.name}=default_{field.name}")
@@ -139,13 +155,13 @@ def _object_to_json(value: Any) -> dict[str, JsonValue]:
     return out
 
 
-@lru_cache(maxsize=None)
-def _field_names(cls: type[Any]) -> tuple[str, ...]:
-    return tuple(f.name for f in dataclasses.fields(cls) if not f.name.startswith("_"))
+@cache
+def _field_names(cls: Hashable) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(cast(Any, cls)) if not f.name.startswith("_"))
 
 
-@lru_cache(maxsize=None)
-def _hints(cls: type[Any]) -> dict[str, Any]:
+@cache
+def _hints(cls: Hashable) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
@@ -173,13 +189,21 @@ def from_json(hint: Any, value: JsonValue, where: str = "") -> Any:
     if isinstance(hint, type) and issubclass(hint, Tagged):
         return _from_tagged(hint, value, where)
     if dataclasses.is_dataclass(hint):
-        return _from_fields(hint, value, where)
+        return _from_fields(cast(Any, hint), value, where)
     if hint is float:
-        _require(isinstance(value, (int, float)) and not isinstance(value, bool), "a number",
-                 value, where)
+        _require(
+            isinstance(value, (int, float)) and not isinstance(value, bool),
+            "a number",
+            value,
+            where,
+        )
         return float(value)
-    _require(isinstance(value, hint) and (hint is bool or not isinstance(value, bool)),
-             f"of type {getattr(hint, '__name__', hint)}", value, where)
+    _require(
+        isinstance(value, hint) and (hint is bool or not isinstance(value, bool)),
+        f"of type {getattr(hint, '__name__', hint)}",
+        value,
+        where,
+    )
     return value
 
 
@@ -230,10 +254,7 @@ def _from_fields(cls: type[Any], value: JsonValue, where: str) -> Any:
         path = f"{where}.{field.name}" if where else field.name
         if field.name in value:
             arguments[field.name] = from_json(hints[field.name], value[field.name], path)
-        elif (
-            field.default is dataclasses.MISSING
-            and field.default_factory is dataclasses.MISSING
-        ):
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             if type(None) not in get_args(hints[field.name]):
                 raise DecodeError(f"{path}: is missing")
             arguments[field.name] = None
@@ -248,8 +269,9 @@ def _require(fits: bool, what: str, value: JsonValue, where: str) -> None:
 def freeze(value: JsonValue) -> JsonValue:
     """Copy plain JSON into read-only form: mappings stay mappings, lists become tuples.
 
-    Iterative, so depth is no limit. Raises `ValueError` on what JSON cannot carry without loss:
-    NaN, infinities, negative zero, cycles, keys that are not text, lone surrogates, objects.
+    Iterative, so that depth cannot overflow the stack. Raises `ValueError` on what JSON cannot
+    carry without loss: NaN, infinities, negative zero, cycles, keys that are not text, lone
+    surrogates, objects; and beyond `MAX_DEPTH`, where JSON writers give up.
     """
     return _freeze_container(value) if isinstance(value, (Mapping, list, tuple)) else check(value)
 
@@ -292,11 +314,13 @@ def _freeze_container(root: JsonValue) -> JsonValue:
             if id(item) in open_ids:
                 raise ValueError("a value that contains itself is not JSON")
             open_ids.add(id(item))
+            if len(open_ids) > MAX_DEPTH:
+                raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
             stack.append(("build", item))
             if isinstance(item, Mapping):
                 for key in item:
                     if not isinstance(key, str):
-                        raise ValueError(f"key {key!r} is not text")
+                        raise ValueError(f"key {key!r} is not text")  # noqa: TRY004 - one kind of error
                     check(key)
                 children = list(item.values())
             else:
@@ -309,11 +333,44 @@ def _freeze_container(root: JsonValue) -> JsonValue:
 
 def _build(item: Any, done: list[Any]) -> Any:
     count = len(item)
-    children = done[len(done) - count:]
-    del done[len(done) - count:]
+    children = done[len(done) - count :]
+    del done[len(done) - count :]
     if isinstance(item, Mapping):
         return types.MappingProxyType(dict(zip(item, children, strict=True)))
     return tuple(children)
+
+
+def seal(value: Any) -> Any:
+    """Return a dataclass whose plain JSON inside is read-only and lossless.
+
+    Tuples and other dataclasses are looked into; mappings and lists are copied by `freeze`.
+    Raises `ValueError` naming the field.
+    """
+    changes: dict[str, Any] = {}
+    for name in _field_names(type(value)):
+        item = getattr(value, name)
+        try:
+            sealed = _sealed(item)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        if sealed is not item:
+            changes[name] = sealed
+    return dataclasses.replace(value, **changes) if changes else value
+
+
+def _sealed(item: Any) -> Any:
+    if item is None or isinstance(item, (str, bool, int, float)):
+        return check(item)
+    if isinstance(item, LlmFailure):
+        return item
+    if dataclasses.is_dataclass(item):
+        return seal(item)
+    if isinstance(item, tuple) and any(dataclasses.is_dataclass(part) for part in item):
+        parts = tuple(_sealed(part) for part in item)
+        return item if all(map(operator.is_, parts, item)) else parts
+    if isinstance(item, list) and any(dataclasses.is_dataclass(part) for part in item):
+        return tuple(_sealed(part) for part in item)
+    return freeze(item)
 
 
 def clean_text(text: str) -> str:

@@ -40,7 +40,7 @@ class ToolCall(Block):
 
 @case("tool-result")
 class ToolResult(Block):
-    """The one answer to a tool call, paired with it by position within the step and by `call_id`."""
+    """The one answer to a tool call, paired by `call_id` and position within the step."""
 
     call_id: str
     content: tuple[Block, ...]

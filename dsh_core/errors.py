@@ -31,6 +31,7 @@ class UserError(HarnessError):
         message: What is wrong, in the user's words.
         where: File, line, key path or option it is about.
         remedy: One sentence that says what to do.
+
     """
 
     def __init__(self, message: str, *, where: str | None = None, remedy: str | None = None):
@@ -82,6 +83,7 @@ class ToolError(HarnessError):
     Args:
         message: What the model reads.
         code: Upper-case identifier for programs, as in `FS_NOT_FOUND`.
+
     """
 
     def __init__(self, message: str, *, code: str = "TOOL_FAILED"):
@@ -89,7 +91,7 @@ class ToolError(HarnessError):
         self.code = code
 
 
-class LlmFailure(HarnessError):
+class LlmFailure(HarnessError):  # noqa: N818 - the field calls it a failure
     """A model request that failed, in one form for every adapter.
 
     Args:
@@ -101,6 +103,7 @@ class LlmFailure(HarnessError):
         status: HTTP status, where there was one.
         retry_after_seconds: The provider's wish, where it gave one.
         request_id: The provider's id of the request, for its support.
+
     """
 
     def __init__(
@@ -131,11 +134,15 @@ class LlmFailure(HarnessError):
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LlmFailure:
         """Rebuild a failure that `to_json` wrote."""
-        return cls(data["code"], data["message"], **{
-            name: data[name]
-            for name in ("status", "retry_after_seconds", "request_id")
-            if name in data
-        })
+        return cls(
+            data["code"],
+            data["message"],
+            **{
+                name: data[name]
+                for name in ("status", "retry_after_seconds", "request_id")
+                if name in data
+            },
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LlmFailure) and self.to_json() == other.to_json()

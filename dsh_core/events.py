@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsh_core.chunks import Chunk, Usage
-from dsh_core.codec import DecodeError, JsonValue, Tagged, case, freeze, from_json, sum_type, to_json
+from dsh_core.codec import (
+    DecodeError,
+    JsonValue,
+    Tagged,
+    case,
+    freeze,
+    from_json,
+    sum_type,
+    to_json,
+)
 from dsh_core.content import Block
 from dsh_core.messages import USER, Message, Source
 from dsh_core.request import ToolSchema

@@ -45,6 +45,7 @@ def cli_register(cli: CliOptions) -> None:
         @hookimpl
         def cli_register(cli):
             cli.add_option("--loud", action="store_true", help="Answer in capitals.")
+
     """
 
 
@@ -60,6 +61,7 @@ def tools_register(harness: Harness) -> Sequence[Tool]:
         @hookimpl
         def tools_register(harness):
             return [word_count]
+
     """
 
 
@@ -75,6 +77,7 @@ def llm_register(harness: Harness) -> Sequence[AdapterFactory]:
         @hookimpl
         def llm_register(harness):
             return [AdapterFactory("echo", open_echo)]
+
     """
 
 
@@ -90,6 +93,7 @@ def commands_register(harness: Harness) -> Sequence[SlashCommand]:
         @hookimpl
         def commands_register(harness):
             return [SlashCommand("hello", "Say hello.", say_hello)]
+
     """
 
 
@@ -105,6 +109,7 @@ async def session_store(harness: Harness) -> Store | None:
         @hookimpl
         async def session_store(harness):
             return JsonlStore(harness.project_dir)
+
     """
 
 
@@ -121,6 +126,7 @@ async def harness_start(harness: Harness) -> None:
         @hookimpl
         async def harness_start(self, harness):
             self.index = await open_index(harness.project_dir)
+
     """
 
 
@@ -139,6 +145,7 @@ def session_created(session: Session) -> None:
         @hookimpl
         def session_created(session):
             log.info("session %s", session.id)
+
     """
 
 
@@ -154,6 +161,7 @@ def agent_created(agent: Agent) -> None:
         @hookimpl
         def agent_created(agent):
             agent.stash[COUNTER] = 0
+
     """
 
 
@@ -169,6 +177,7 @@ def agent_disposed(agent: Agent) -> None:
         @hookimpl
         def agent_disposed(agent):
             agent.stash[WATCHER].close()
+
     """
 
 
@@ -184,13 +193,12 @@ def agent_status(agent: Agent, status: str) -> None:
         @hookimpl
         def agent_status(agent, status):
             set_title(f"{agent.name}: {status}")
+
     """
 
 
 @emit(OnError.REPORT)
-def agent_queued(
-    agent: Agent, content: tuple[Block, ...], source: Source, steering: bool
-) -> None:
+def agent_queued(agent: Agent, content: tuple[Block, ...], source: Source, steering: bool) -> None:
     """See a message enter the agent's inbox.
 
     When: `send` or `steer` accepted it, before it is logged.
@@ -201,6 +209,7 @@ def agent_queued(
         @hookimpl
         def agent_queued(agent, content, steering):
             show_queue(agent.id, text_of(content), steering)
+
     """
 
 
@@ -219,13 +228,12 @@ async def agent_turn_start(agent: Agent, turn: int) -> None:
         @hookimpl
         async def agent_turn_start(agent, turn):
             await lock(agent.session.id)
+
     """
 
 
 @emit(OnError.END_TURN)
-def agent_steering(
-    agent: Agent, turn: int, content: tuple[Block, ...], source: Source
-) -> None:
+def agent_steering(agent: Agent, turn: int, content: tuple[Block, ...], source: Source) -> None:
     """A steering message joined the running turn.
 
     When: it was logged as `steering/message`.
@@ -236,6 +244,7 @@ def agent_steering(
         @hookimpl
         def agent_steering(agent, content):
             note(text_of(content))
+
     """
 
 
@@ -251,6 +260,7 @@ async def agent_step_start(agent: Agent, turn: int, step: int) -> None:
         @hookimpl
         async def agent_step_start(agent, step):
             agent.stash[TIMER] = time.monotonic()
+
     """
 
 
@@ -269,12 +279,11 @@ async def system_prompt_sections(agent: Agent) -> Sequence[Section]:
         @hookimpl
         async def system_prompt_sections(agent):
             return [Section("style", "Answer briefly.", order=50)]
+
     """
 
 
-@waterfall(
-    OnError.END_TURN, returns=(Assembly,), replaceable=("assembly",), draft="assembly"
-)
+@waterfall(OnError.END_TURN, returns=(Assembly,), replaceable=("assembly",), draft="assembly")
 async def system_prompt_assemble(agent: Agent, assembly: Assembly) -> Assembly:
     """Edit system text and tool list as a whole.
 
@@ -286,6 +295,7 @@ async def system_prompt_assemble(agent: Agent, assembly: Assembly) -> Assembly:
         @hookimpl
         async def system_prompt_assemble(agent, assembly):
             assembly.tools = tuple(t for t in assembly.tools if t.name != "bash")
+
     """
 
 
@@ -301,6 +311,7 @@ def system_prompt_change() -> None:
         @hookimpl
         def system_prompt_change():
             refresh_preview()
+
     """
 
 
@@ -319,6 +330,7 @@ async def agent_request(agent: Agent, turn: int, step: int, request: Request) ->
         @hookimpl
         async def agent_request(agent, request):
             request.parameters = {**request.parameters, "temperature": 0}
+
     """
 
 
@@ -336,6 +348,7 @@ async def llm_stream(agent: Agent | None, request: Request) -> AsyncIterator[Chu
         async def llm_stream(agent, request, *, call_next):
             async for chunk in await call_next():
                 yield chunk
+
     """
 
 
@@ -352,6 +365,7 @@ def agent_stream_chunk(agent: Agent, turn: int, step: int, chunk: Chunk) -> None
         def agent_stream_chunk(agent, chunk):
             if isinstance(chunk, TextDelta):
                 print(chunk.text, end="", flush=True)
+
     """
 
 
@@ -370,6 +384,7 @@ async def agent_request_error(
         @hookimpl
         async def agent_request_error(failure, attempt):
             return Retry(2.0) if failure.code == "SERVER" and attempt < 3 else None
+
     """
 
 
@@ -385,6 +400,7 @@ async def agent_step_result(agent: Agent, turn: int, step: int, message: Message
         @hookimpl
         async def agent_step_result(message, *, call_next):
             return redact(await call_next())
+
     """
 
 
@@ -400,6 +416,7 @@ async def tokens_measure(agent: Agent | None, messages: tuple[Message, ...]) -> 
         @hookimpl
         async def tokens_measure(messages):
             return sum(len(encode(m.text)) for m in messages)
+
     """
 
 
@@ -415,6 +432,7 @@ def llm_adapter_change() -> None:
         @hookimpl
         def llm_adapter_change():
             refresh_model_menu()
+
     """
 
 
@@ -435,6 +453,7 @@ async def tool_effects(agent: Agent, call: Call) -> Sequence[Effect]:
         async def tool_effects(call):
             if call.name == "fetch":
                 return [Effect("network", call.arguments["url"])]
+
     """
 
 
@@ -451,6 +470,7 @@ async def tools_authorize(agent: Agent, call: Call) -> Verdict:
         async def tools_authorize(call):
             if call.name == "bash":
                 return Verdict("ask", "The agent wants to run a command.")
+
     """
 
 
@@ -466,6 +486,7 @@ async def approval_request(agent: Agent, request: ApprovalRequest) -> Approval:
         @hookimpl
         async def approval_request(request):
             return Approval(await confirm(request.message))
+
     """
 
 
@@ -482,6 +503,7 @@ async def tools_execute(agent: Agent, call: Call) -> ToolOutput:
         async def tools_execute(call, *, call_next):
             async with asyncio.timeout(60):
                 return await call_next()
+
     """
 
 
@@ -497,6 +519,7 @@ async def tools_result(agent: Agent, call: Call, result: ToolOutput) -> None:
         @hookimpl
         async def tools_result(call, result):
             metrics.count(call.name, result.is_error)
+
     """
 
 
@@ -512,6 +535,7 @@ def tools_change() -> None:
         @hookimpl
         def tools_change():
             refresh_tool_list()
+
     """
 
 
@@ -527,6 +551,7 @@ async def shell_executor(agent: Agent) -> Executor:
         @hookimpl
         async def shell_executor(agent, *, call_next):
             return Sandbox(await call_next())
+
     """
 
 
@@ -545,13 +570,12 @@ async def agent_step_end(agent: Agent, turn: int, step: int) -> None:
         @hookimpl
         async def agent_step_end(agent, step):
             observe(time.monotonic() - agent.stash[TIMER])
+
     """
 
 
 @waterfall(OnError.END_TURN, returns=(bool, TurnEndReason), replaceable=("default",))
-async def agent_turn_continuation(
-    agent: Agent, turn: int, default: bool
-) -> bool | TurnEndReason:
+async def agent_turn_continuation(agent: Agent, turn: int, default: bool) -> bool | TurnEndReason:
     """Decide whether the turn takes another step.
 
     When: after each step that ended well.
@@ -563,6 +587,7 @@ async def agent_turn_continuation(
         @hookimpl
         async def agent_turn_continuation(agent, default, *, call_next):
             return LimitReached("cost", "spent") if spent(agent) else await call_next()
+
     """
 
 
@@ -578,6 +603,7 @@ async def agent_turn_end(agent: Agent, turn: int, reason: TurnEndReason) -> None
         @hookimpl
         async def agent_turn_end(agent, reason):
             await notify_desktop(agent.name, reason.type)
+
     """
 
 
@@ -593,6 +619,7 @@ def agent_error(agent: Agent, turn: int, step: int, error: BaseException) -> Non
         @hookimpl
         def agent_error(agent, error):
             log.warning("%s: %s", agent.id, error_chain(error))
+
     """
 
 
@@ -612,6 +639,7 @@ def session_validate(session: Session, event: Event) -> None:
         def session_validate(session, event):
             if event.type == "tool/result" and is_secret(event.data):
                 raise ValueError("a result holds a secret")
+
     """
 
 
@@ -627,6 +655,7 @@ def session_event(session: Session, event: Event) -> None:
         @hookimpl
         def session_event(session, event):
             queue.put_nowait(event)
+
     """
 
 
@@ -642,6 +671,7 @@ async def session_flush(session: Session) -> None:
         @hookimpl
         async def session_flush(session):
             await writer.drain(session.id)
+
     """
 
 
@@ -657,4 +687,5 @@ async def harness_stop(harness: Harness) -> None:
         @hookimpl
         async def harness_stop(self, harness):
             await self.index.close()
+
     """

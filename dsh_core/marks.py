@@ -45,6 +45,7 @@ class Mode:
         returns: What a waterfall's result must be an instance of; empty = anything.
         limit_seconds: How long an async implementation may take, or None.
         streams: The result is an async iterator (`llm_stream`).
+
     """
 
     kind: Literal["emit", "waterfall", "collect", "parallel"]

@@ -19,6 +19,7 @@ class ToolOutput:
         code: Upper-case identifier of the failure, for programs.
         meta: JSON for front ends, as in a diff or an exit code; the model never sees it.
         ends_turn: Whether the turn ends after this batch of calls.
+
     """
 
     content: tuple[Block, ...]

@@ -22,6 +22,7 @@ class Effect:
         target: The resolved path, the program, the host; None where it is not known.
         certain: False where the effect is only suspected.
         detail: The words it was found in, for explanations.
+
     """
 
     kind: EffectKind
@@ -53,6 +54,7 @@ class Verdict:
         rule: The exact rule that matched, for explanations.
         offers: Rules a person may grant beyond this call, exactly as they would be stored.
         user_only: Only a person may answer; `--yes` does not count.
+
     """
 
     decision: Decision
@@ -89,6 +91,7 @@ class Call:
         known: Whether the agent has a tool of that name.
         problem: Why the arguments cannot be used, or None.
         effects: Declared effects and what `tool_effects` answered.
+
     """
 
     id: str
@@ -105,7 +108,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A question to a person: may this call run?
+    """A question to a person about a call.
 
     `plugin` asked, with `message`; `offers` are rules the person may grant beyond this call.
     """

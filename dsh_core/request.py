@@ -28,6 +28,10 @@ class Draft:
 
     __slots__ = ("_changed_by", "_frozen", "_writer")
 
+    _changed_by: dict[str, str]
+    _frozen: bool
+    _writer: str | None
+
     fields: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
@@ -44,15 +48,14 @@ class Draft:
 
     def written_by(self, writer: str | None) -> str | None:
         """Attribute changes from here on to `writer`; return who wrote before."""
-        before: str | None = self._writer
+        before = self._writer
         object.__setattr__(self, "_writer", writer)
         return before
 
     @property
     def changed_by(self) -> Mapping[str, str]:
         """Field name → the plugin that wrote it last."""
-        changed: dict[str, str] = self._changed_by
-        return changed
+        return self._changed_by
 
     def freeze(self) -> None:
         """Refuse changes from here on."""
@@ -84,6 +87,7 @@ class Request(Draft):
             `tool_choice`. None values are not sent.
         stream: Whether to ask for a stream; the chunks are the same either way.
         session_id: The session this belongs to, for adapters and proxies that want it.
+
     """
 
     __slots__ = ("messages", "model", "parameters", "session_id", "stream", "system", "tools")
@@ -160,6 +164,7 @@ class Assembly(Draft):
     Args:
         sections: In order; joined by a blank line.
         tools: What the model may call, in the order it sees them.
+
     """
 
     __slots__ = ("sections", "tools")

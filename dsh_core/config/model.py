@@ -21,13 +21,23 @@ class Layer:
         source: For messages: a file's path, `environment`, `-s`.
         values: The settings as written; False = the plugin is switched off.
         trusted: Whether fields marked `trusted_only` count.
-        lines: Dotted key path below the plugin → line in the source, where there are lines.
+        lines: Dotted key path below the plugin → line in the source, where there are lines; the
+            empty path is the plugin's own key.
+        settings_only: Says nothing about whether the plugin is on: the environment, `-s` and an
+            untrusted file give settings and never switch a plugin on.
+        written: Dotted key path → a number as it stands in the source (`1.10`, `007`), for
+            settings that want text.
+        variables: Dotted key path → the text with its `${NAME}`, for every value that holds an
+            environment variable's text. Such a value is never shown: it may be a secret.
     """
 
     source: str
     values: Mapping[str, Any] | Literal[False]
     trusted: bool = True
     lines: Mapping[str, int] = field(default_factory=dict)
+    settings_only: bool = False
+    written: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,10 @@ class HarnessConfig:
         project_dir: The folder of the project file, or the working directory.
         user_dir: Where the user's own files are.
         notes: One line each for what was ignored and why (trust), for front ends to show.
+        files: The files that were read, weakest first.
+        untrusted_file: The project file, while the user has not agreed to its content.
+        origins: Dotted key path → `FILE:LINE:COLUMN`, the variable's name or the option it is from.
+        variables: As in `Layer`, for providers and agents.
     """
 
     default_agent: str | None = None
@@ -82,3 +96,7 @@ class HarnessConfig:
     project_dir: Path = field(default_factory=Path.cwd)
     user_dir: Path | None = None
     notes: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    untrusted_file: Path | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from dsh_core.llm.adapter import AdapterFactory, LlmAdapter, ModelConfig, ProviderConfig
+from dsh_core.llm.service import Llm
 
-__all__ = ["AdapterFactory", "LlmAdapter", "ModelConfig", "ProviderConfig"]
+__all__ = ["AdapterFactory", "Llm", "LlmAdapter", "ModelConfig", "ProviderConfig"]

@@ -23,6 +23,7 @@ class ModelConfig:
         context_window_tokens: The window, or None where it is not known.
         reasoning: Whether earlier reasoning is sent back.
         parameters: Wire parameters sent with every request to this model.
+
     """
 
     context_window_tokens: int | None = None
@@ -42,6 +43,7 @@ class ProviderConfig:
         key_hint: Where the key was looked for, for the message when it is missing.
         models: What is known of its models, by name.
         options: The adapter's own settings.
+
     """
 
     name: str

@@ -44,6 +44,7 @@ class ToolContext:
         spill_dir: A private folder for output too large for the conversation.
         report_progress: Where `progress` goes.
         cancelled: Set when the call is to stop; sync bodies poll it.
+
     """
 
     agent: Agent
@@ -79,6 +80,7 @@ class Tool:
         inline_limit_bytes: Larger output is spilled to a file; None = the harness's limit.
         schema_override: JSON Schema of the arguments, instead of the function's signature. Then
             the body gets the arguments as they came, checked against the schema.
+
     """
 
     name: str
@@ -94,7 +96,7 @@ class Tool:
     @cached_property
     def parameters(self) -> Parameters:
         """Schema and validation of the arguments, made when first used."""
-        from dsh_core.tools.schema import parameters_of, parameters_from_schema
+        from dsh_core.tools.schema import parameters_from_schema, parameters_of
 
         if self.schema_override is not None:
             return parameters_from_schema(self.schema_override)
@@ -172,5 +174,3 @@ def tool(
         return Tool(name or body.__name__, text, body, **options)
 
     return decorate if function is None else decorate(function)
-
-

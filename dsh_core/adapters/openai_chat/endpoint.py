@@ -1,0 +1,51 @@
+"""Where requests go: address, headers and connections, made when the first request needs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsh_core.adapters.openai_chat.failures import Failures
+from dsh_core.adapters.openai_chat.options import Options
+from dsh_core.http import ClientPool, library
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class Endpoint:
+    """One address and what every request to it shares.
+
+    Args:
+        options: The checked settings.
+        key: For the `Authorization` header; None = no such header.
+        key_setting: Where the key comes from, for the message when it is refused.
+    """
+
+    def __init__(self, options: Options, key: str | None, key_setting: str | None = None):
+        self.http = library()
+        self.pool = ClientPool(
+            connect_seconds=options.connect_seconds,
+            verify=options.verify,
+            tls=options.url.startswith("https:"),
+        )
+        self.failures = Failures(
+            options.url, key_setting, [*([key] if key else []), *options.headers.values()]
+        )
+        headers = {
+            "accept": "text/event-stream, application/json",
+            "accept-encoding": "identity",  # a compressed stream is a buffered one
+            "content-type": "application/json",
+            "user-agent": "dsh-core",
+        }
+        if key is not None:
+            headers["authorization"] = f"Bearer {key}"
+        headers |= options.headers
+        self._url = self.http.URL(options.url)
+        self._headers = [(name.encode(), text.encode()) for name, text in headers.items()]
+
+    def request(self, body: bytes) -> httpx.Request:
+        """Return a POST of `body`."""
+        request: httpx.Request = self.http.Request(
+            "POST", self._url, headers=self._headers, content=body
+        )
+        return request

@@ -1,0 +1,281 @@
+"""Requests as bytes: each message is encoded once and kept, a request joins them.
+
+Fields as in https://platform.openai.com/docs/api-reference/chat/create; `reasoning_content` as in
+https://api-docs.deepseek.com/guides/thinking_mode.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from dsh_core.codec import clean_text
+from dsh_core.content import Block, Image, Reasoning, Text, ToolCall, ToolResult, text_of
+from dsh_core.errors import LlmFailure
+from dsh_core.llm.adapter import ModelConfig, ReasoningPolicy
+from dsh_core.messages import Message
+from dsh_core.request import Request, ToolSchema
+
+K = TypeVar("K")
+
+_KEYS: Mapping[ReasoningPolicy, str] = {
+    "auto": "openai_chat:auto",
+    "send": "openai_chat:send",
+    "drop": "openai_chat:drop",
+}
+"""What a message's bytes depend on besides the message: the policy on reasoning."""
+
+_OWN_PARAMETERS = frozenset({"messages", "model", "stream", "tools"})
+_ODD_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_NAME_CHARACTERS = 64
+_KEPT = 256  # system texts and tools kept; a process has few, and starting over costs little
+
+
+class _WithCalls(bytes):
+    """The bytes of a message that holds tool calls, with the calls' ids."""
+
+    ids: tuple[str, ...]
+
+
+class RequestEncoder:
+    """Encodes the requests of one provider.
+
+    Args:
+        system_role: The role of the system text.
+        include_usage: Whether to ask for usage at the end of a stream.
+    """
+
+    def __init__(self, *, system_role: str = "system", include_usage: bool = True):
+        self._system_role = system_role
+        self._include_usage = include_usage
+        self._systems: dict[str, bytes] = {}
+        self._tools: dict[int, tuple[ToolSchema, bytes]] = {}
+
+    def encode(self, request: Request, model: ModelConfig) -> bytes:
+        """Return the body of a request, UTF-8.
+
+        Raises `LlmFailure` `INVALID_REQUEST` for parameters that are the adapter's own or no JSON.
+        """
+        key = _KEYS[model.reasoning]
+        parts = [self._system(request.system)] if request.system else []
+        ids: list[str] = []
+        for message in request.messages:
+            part = message.encoded(key) or _keep(message, key)
+            if type(part) is _WithCalls:
+                ids += part.ids
+            if part:
+                parts.append(part)
+        if len(set(ids)) != len(ids) or "" in ids:
+            parts[bool(request.system) :] = _with_unique_ids(request.messages, key)
+        if not parts:
+            return self._head(request, model) + b"]}"
+        parts[0] = self._head(request, model) + parts[0]
+        parts[-1] += b"]}"
+        return b",".join(parts)
+
+    def _head(self, request: Request, model: ModelConfig) -> bytes:
+        """Return everything up to the first message."""
+        fields = {**model.parameters, **request.parameters}
+        if own := _OWN_PARAMETERS & fields.keys():
+            raise LlmFailure("INVALID_REQUEST", f"{min(own)!r} cannot be given as a parameter")
+        head: dict[str, Any] = {"model": request.model_name, "stream": request.stream}
+        if request.stream and self._include_usage:
+            head["stream_options"] = {"include_usage": True}
+        head.update((name, value) for name, value in fields.items() if value is not None)
+        try:
+            data = _to_bytes(head)
+        except (TypeError, ValueError) as error:
+            raise LlmFailure("INVALID_REQUEST", f"a parameter is no JSON: {error}") from error
+        tools = b",".join([self._tool(tool) for tool in request.tools])
+        return b'%b%b,"messages":[' % (data[:-1], b',"tools":[%b]' % tools if tools else b"")
+
+    def _system(self, text: str) -> bytes:
+        data = self._systems.get(text)
+        if data is None:
+            message = {"role": self._system_role, "content": text}
+            data = _room(self._systems)[text] = _to_bytes(message)
+        return data
+
+    def _tool(self, tool: ToolSchema) -> bytes:
+        kept = self._tools.get(id(tool))
+        if kept is None or kept[0] is not tool:
+            function = {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters or {"type": "object", "properties": {}},
+            }
+            data = _to_bytes({"type": "function", "function": function})
+            kept = _room(self._tools)[id(tool)] = (tool, data)
+        return kept[1]
+
+
+def _room(kept: dict[K, Any]) -> dict[K, Any]:
+    if len(kept) >= _KEPT:
+        kept.clear()
+    return kept
+
+
+def _keep(message: Message, key: str) -> bytes:
+    """Encode a message and keep its bytes."""
+    ids = tuple(block.id for block in message.content if isinstance(block, ToolCall))
+    data = _encode(message, key, iter(ids), iter(()))
+    if ids:
+        data = _WithCalls(data)
+        data.ids = ids
+    return message.keep_encoded(key, data)
+
+
+def _with_unique_ids(messages: Iterable[Message], key: str) -> Iterator[bytes]:
+    """Encode messages whose call ids repeat or are empty, each call under an id of its own.
+
+    Servers that number calls per turn repeat ids. A result belongs to the first open call of its
+    step with its `call_id`. What a call is named depends on the messages before it alone, so the
+    bytes stay the same as the history grows.
+    """
+    used: set[str] = set()
+    open_calls: list[tuple[str, str]] = []
+    for message in messages:
+        if message.role == "assistant":
+            old = [block.id for block in message.content if isinstance(block, ToolCall)]
+            new = tuple([_unused(id, used) for id in old])
+            open_calls = list(zip(old, new, strict=True))
+        else:
+            old = [block.call_id for block in message.content if isinstance(block, ToolResult)]
+            new = tuple([_claim(id, open_calls) for id in old])
+        kept_as = (key, new) if list(new) != old else key
+        data = message.encoded(kept_as)
+        if data is None:
+            data = message.keep_encoded(kept_as, _encode(message, key, iter(new), iter(new)))
+        if data:
+            yield data
+
+
+def _unused(id: str, used: set[str]) -> str:
+    name, number = id or "call", 1
+    while not name or name in used:
+        number += 1
+        name = f"{id or 'call'}-{number}"
+    used.add(name)
+    return name
+
+
+def _claim(call_id: str, open_calls: list[tuple[str, str]]) -> str:
+    for position, (old, new) in enumerate(open_calls):
+        if old == call_id:
+            del open_calls[position]
+            return new
+    return call_id
+
+
+def _encode(message: Message, key: str, calls: Iterator[str], results: Iterator[str]) -> bytes:
+    """Encode a message as none, one or several of the wire's; ids come from the iterators."""
+    if message.role == "assistant":
+        return _to_bytes(_assistant(message, key, calls))
+    wired: list[dict[str, Any]] = [
+        {
+            "role": "tool",
+            "tool_call_id": next(results, block.call_id),
+            "content": _result_text(block.content),
+        }
+        for block in message.content
+        if isinstance(block, ToolResult)
+    ]
+    if content := _user_content(message.content):
+        wired.append({"role": "user", "content": content})
+    return b",".join([_to_bytes(part) for part in wired])
+
+
+def _assistant(message: Message, key: str, ids: Iterator[str]) -> dict[str, Any]:
+    calls = [block for block in message.content if isinstance(block, ToolCall)]
+    wired: dict[str, Any] = {"role": "assistant", "content": message.text}
+    if key == _KEYS["send"] or (calls and key == _KEYS["auto"]):
+        thoughts = [block.text for block in message.content if isinstance(block, Reasoning)]
+        if reasoning := "".join(thoughts):
+            wired["reasoning_content"] = reasoning
+    if calls:
+        wired["tool_calls"] = [
+            {
+                "id": id,
+                "type": "function",
+                "function": {
+                    "name": _safe_name(call.name),
+                    "arguments": _safe_arguments(call.arguments),
+                },
+            }
+            for call, id in zip(calls, ids, strict=True)
+        ]
+    return wired
+
+
+def _user_content(blocks: Iterable[Block]) -> str | list[dict[str, Any]]:
+    shown = [block for block in blocks if isinstance(block, (Text, Image))]
+    if not any(isinstance(block, Image) for block in shown):
+        return text_of(shown)
+    return [
+        {"type": "text", "text": block.text}
+        if isinstance(block, Text)
+        else {
+            "type": "image_url",
+            "image_url": {"url": f"data:{block.media_type};base64,{block.data}"},
+        }
+        for block in shown
+    ]
+
+
+def _result_text(blocks: Iterable[Block]) -> str:
+    """Return a result's text: tool messages carry no images, and some servers refuse empty ones."""
+    parts = []
+    for block in blocks:
+        if isinstance(block, Text):
+            parts.append(block.text)
+        elif isinstance(block, Image):
+            parts.append(f"({block.media_type} image, not shown)")
+    text = "".join(parts)
+    return text if text.strip() else "(no output)"
+
+
+def _safe_name(name: str) -> str:
+    """Make a name that a model invented fit `^[A-Za-z0-9_-]{1,64}$`."""
+    return _ODD_IN_NAME.sub("_", name)[:_NAME_CHARACTERS] or "_"
+
+
+def _safe_arguments(raw: str) -> str:
+    """Return arguments that a server can parse: the model's own text where it is a JSON object."""
+    try:
+        value = json.loads(raw, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return "{}"
+    if not isinstance(value, dict):
+        return "{}"
+    text = _ENCODER.encode(value)
+    return raw if _is_text(text) else clean_text(text)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _is_text(text: str) -> bool:
+    return text.isascii() or clean_text(text) is text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_plain
+)
+
+
+def _to_bytes(value: Any) -> bytes:
+    """Encode JSON as UTF-8; lone surrogates become U+FFFD."""
+    text = _ENCODER.encode(value)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return clean_text(text).encode()

@@ -1,0 +1,167 @@
+"""Built-in plugin `limits`: ends turns that go on too long, and tells the model beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dsh_core.agents import StashKey
+from dsh_core.content import Text
+from dsh_core.events import ContextMessage, LimitReached, TurnEndReason
+from dsh_core.hooks import within
+from dsh_core.hooks.dispatch import DeadlineError
+from dsh_core.marks import hookimpl
+from dsh_core.messages import PluginSource
+from dsh_core.outcome import ToolOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from dsh_core.agents import Agent
+    from dsh_core.events import Event
+    from dsh_core.policy import Call
+    from dsh_core.session import Session
+
+
+@dataclass(slots=True)
+class _Meter:
+    """What the running turn has used so far: a fold of its events."""
+
+    steps: int = 0
+    tokens: int = 0
+    last_call: str = ""
+    repeats: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+
+METER: StashKey[_Meter] = StashKey("limits.meter")
+
+
+class Limits:
+    """Budgets per turn. A reached one ends the turn with reason `limit`."""
+
+    @dataclass(frozen=True, slots=True)
+    class Settings:
+        """Budgets of one turn; None = none."""
+
+        max_steps: int | None = 200
+        """Model calls; a coding task rarely takes a hundred."""
+        max_tokens: int | None = None
+        """Tokens of all requests, cached ones included."""
+        max_seconds: float | None = None
+        """Wall-clock time; also ends a stream or a tool that is running."""
+        max_repeats: int | None = 8
+        """Identical tool calls in a row; the model is warned at half of it."""
+        tool_seconds: float | None = 1800.0
+        """How long a tool without a timeout of its own may run."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+
+    @hookimpl
+    async def agent_turn_start(self, agent: Agent) -> None:
+        """Reset the meter and start the clock."""
+        meter = agent.stash[METER] = _Meter()
+        seconds = self.settings.max_seconds
+        if seconds is not None:
+            reason = LimitReached("max_seconds", f"the turn took {seconds:g} s")
+            loop = asyncio.get_running_loop()
+            meter.timer = loop.call_later(seconds, agent.abort, reason)
+
+    @hookimpl
+    async def agent_turn_end(self, agent: Agent) -> None:
+        """Stop the clock."""
+        meter = agent.stash.pop(METER, None)
+        if meter is not None and meter.timer is not None:
+            meter.timer.cancel()
+
+    @hookimpl(wrapper=True)
+    def agent_turn_continuation(
+        self, agent: Agent, turn: int
+    ) -> Generator[None, bool | TurnEndReason, bool | TurnEndReason]:
+        """Replace a True by the reason of the first reached budget."""
+        decision = yield
+        meter = agent.stash.get(METER, None)
+        if decision is not True or meter is None:
+            return decision
+        _fold(agent.session, turn, meter)
+        reached = self._reached(meter)
+        if reached is not None:
+            return reached
+        self._warn(agent, meter)
+        return decision
+
+    @hookimpl
+    async def tools_execute(
+        self, agent: Agent, call: Call, *, call_next: Callable[[], Awaitable[ToolOutput]]
+    ) -> ToolOutput:
+        """Bound a tool that does not bound itself."""
+        seconds = self.settings.tool_seconds
+        tools = agent.harness.tools.for_agent(agent.hooks, agent.options.tools)
+        tool = tools.get(call.name)
+        if seconds is None or tool is None or tool.timeout_seconds is not None:
+            return await call_next()
+        try:
+            return await within(seconds, call_next())
+        except DeadlineError:
+            return ToolOutput.error("TOOL_TIMEOUT", f"{call.name} took more than {seconds:g} s")
+
+    def _reached(self, meter: _Meter) -> LimitReached | None:
+        settings = self.settings
+        if settings.max_steps is not None and meter.steps >= settings.max_steps:
+            return LimitReached("max_steps", f"the turn took {meter.steps} steps")
+        if settings.max_tokens is not None and meter.tokens >= settings.max_tokens:
+            return LimitReached("max_tokens", f"the turn took {meter.tokens} tokens")
+        if settings.max_repeats is not None and meter.repeats >= settings.max_repeats:
+            return LimitReached(
+                "max_repeats", f"the same tool call came {meter.repeats} times in a row"
+            )
+        return None
+
+    def _warn(self, agent: Agent, meter: _Meter) -> None:
+        settings = self.settings
+        if settings.max_steps is not None and meter.steps == settings.max_steps - 1:
+            _tell(agent, "This is the last step of the turn: finish, and say what is left to do.")
+        if settings.max_repeats is not None and meter.repeats == max(2, settings.max_repeats // 2):
+            _tell(
+                agent,
+                f"You made the same tool call {meter.repeats} times in a row. "
+                "Its result will not change; try something else.",
+            )
+
+
+def _tell(agent: Agent, text: str) -> None:
+    agent.session.append(ContextMessage((Text(text),), PluginSource("limits", "warning")))
+
+
+def _fold(session: Session, turn: int, meter: _Meter) -> None:
+    """Take the newest step's events into the meter, looking back only to its start."""
+    meter.steps += 1
+    step: list[Event] = []
+    for event in reversed(session.events):
+        step.append(event)
+        if event.type == "step/start":
+            break
+    for event in reversed(step):
+        data: Any = event.data
+        if event.type == "usage":
+            meter.tokens += data.usage.total_tokens
+        elif event.type == "tool/call":
+            _count(meter, data.name, data.arguments)
+
+
+def _count(meter: _Meter, name: str, arguments: str) -> None:
+    call = f"{name} {_canonical(arguments)}"
+    meter.repeats = meter.repeats + 1 if meter.last_call == call else 1
+    meter.last_call = call
+
+
+def _canonical(arguments: str) -> str:
+    """Return arguments with sorted keys, so that reordered ones compare equal."""
+    try:
+        return json.dumps(json.loads(arguments or "{}"), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments

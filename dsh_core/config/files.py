@@ -1,0 +1,89 @@
+"""Which configuration files there are, and what they hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsh_core.config.source import Source, SourceKind
+from dsh_core.config.yaml import LIMIT_BYTES, read_document
+from dsh_core.errors import ConfigError
+
+PROJECT_FILE = "dsh.yaml"
+USER_FILE = "config.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file's bytes, read once: what is trusted is what is used.
+
+    Args:
+        path: Absolute path.
+        content: As it was on disk.
+        label: The path as messages show it, relative where it lies below the working directory.
+    """
+
+    path: Path
+    content: bytes
+    label: str
+
+    def source(self, kind: SourceKind, *, trusted: bool = True) -> Source:
+        """Parse it; raises `ConfigError` where it is not YAML as we read it."""
+        document = read_document(self.content, self.label)
+        return Source(
+            label=self.label,
+            kind=kind,
+            data=document.data,
+            places=document.places,
+            written=document.written,
+            trusted=trusted,
+        )
+
+
+def user_dir(environ: Mapping[str, str]) -> Path:
+    """Return the folder of the user's own files: `DSH_USER_DIR`, or the platform's place for it."""
+    if environ.get("DSH_USER_DIR", "").strip():
+        return Path(environ["DSH_USER_DIR"].strip()).expanduser()
+    import platformdirs  # not needed, and not imported, where the folder is given
+
+    return platformdirs.user_config_path("dsh-core")
+
+
+def find_project_file(cwd: Path, environ: Mapping[str, str]) -> Path | None:
+    """Look for `dsh.yaml` from a folder upwards.
+
+    The search ends after the repository's root (the folder with `.git`), the home folder or the
+    file system's root, whichever comes first.
+    """
+    start = Path(os.path.abspath(cwd))
+    home = environ.get("HOME") or os.path.expanduser("~")
+    for folder in (start, *start.parents):
+        if os.path.isfile(folder / PROJECT_FILE):
+            return folder / PROJECT_FILE
+        if os.path.exists(folder / ".git") or str(folder) == home.rstrip("/"):
+            return None
+    return None
+
+
+def read_file(path: Path, cwd: Path) -> ReadFile:
+    """Read a file; raises `ConfigError` where it cannot be read."""
+    absolute = Path(os.path.abspath(cwd / path))
+    try:
+        with absolute.open("rb") as file:
+            content = file.read(LIMIT_BYTES + 1)
+    except FileNotFoundError:
+        remedy = "Check the path."
+        raise ConfigError("the file does not exist", where=str(path), remedy=remedy) from None
+    except OSError as error:
+        message = f"the file cannot be read: {error.strerror or error}"
+        raise ConfigError(
+            message, where=str(path), remedy="Check what it is and who may read it."
+        ) from None
+    return ReadFile(absolute, content, _label(absolute, cwd))
+
+
+def _label(path: Path, cwd: Path) -> str:
+    here = os.path.abspath(cwd)
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

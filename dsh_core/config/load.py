@@ -1,0 +1,178 @@
+"""Loads the configuration: files, environment and command line become one `HarnessConfig`.
+
+`load_config` reads top to bottom; the precedence itself is `dsh_core.config.precedence`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dsh_core.config.build import Builder
+from dsh_core.config.check import check, without_variables
+from dsh_core.config.environment import read_environment
+from dsh_core.config.files import (
+    PROJECT_FILE,
+    USER_FILE,
+    ReadFile,
+    find_project_file,
+    read_file,
+    user_dir,
+)
+from dsh_core.config.interpolate import interpolate
+from dsh_core.config.known import missing_key_error, missing_model_error
+from dsh_core.config.layers import Checked, kept_off
+from dsh_core.config.mistakes import Mistake, refuse
+from dsh_core.config.model import HarnessConfig
+from dsh_core.config.options import read_options
+from dsh_core.config.precedence import Settings
+from dsh_core.config.source import Source
+from dsh_core.config.trust import TrustStore, strip_untrusted
+
+__all__ = ["load_config", "missing_key_error", "missing_model_error"]
+
+
+def load_config(
+    *,
+    cwd: Path,
+    file: Path | None = None,
+    environ: Mapping[str, str],
+    overrides: Sequence[str] = (),
+    blocked: Sequence[str] = (),
+    safe: bool = False,
+    trust: TrustStore,
+) -> HarnessConfig:
+    """Return everything a harness is told.
+
+    Strength grows from the defaults over the user's file, the project's file and the environment to
+    the command line. All mistakes are reported together; YAML that cannot be read is reported at
+    once.
+
+    Args:
+        cwd: Where the search for `dsh.yaml` begins.
+        file: `-c FILE`: read in place of the project's file, and trusted.
+        environ: Environment variables; nothing else of the process is looked at.
+        overrides: `-s` options, each `KEY=VALUE`.
+        blocked: Names from `-p no:NAME`.
+        safe: `--safe`: built-in plugins only. `DSH_SAFE=1` and `DSH_NO_PLUGINS=1` say the same.
+        trust: Which project files the user has agreed to.
+
+    Raises `ConfigError`.
+    """
+    home = user_dir(environ)
+    loading = _Loading(cwd, environ)
+    user = loading.user(home / USER_FILE)
+    project = loading.project(file, trust)
+    loading.rest(overrides)
+    safe = loading.is_safe() or safe
+    refuse(loading.mistakes)
+    builder = Builder(
+        loading.checked,
+        Settings([values for _, values in loading.checked]),
+        environ,
+        loading.ignored_providers,
+    )
+    config = builder.build()
+    refuse(builder.mistakes)
+    return replace(
+        config,
+        safe=safe,
+        blocked=frozenset(blocked),
+        project_dir=project.path.parent if project and file is None else loading.cwd,
+        user_dir=home,
+        notes=(*_notes(trust), *loading.notes, *builder.notes),
+        files=tuple(each.path for each in (user, project) if each),
+        untrusted_file=loading.untrusted_file,
+    )
+
+
+@dataclass(slots=True)
+class _Loading:
+    """The sources read so far, weakest first, and what is wrong with them."""
+
+    cwd: Path
+    environ: Mapping[str, str]
+    checked: list[Checked] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    ignored_providers: frozenset[str] = frozenset()
+    untrusted_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        self.cwd = self.cwd.absolute()
+
+    def user(self, path: Path) -> ReadFile | None:
+        """Read the user's file, if there is one."""
+        if not os.path.lexists(path):
+            return None
+        read = read_file(path, self.cwd)
+        self._add(read.source("user"))
+        return read
+
+    def project(self, file: Path | None, trust: TrustStore) -> ReadFile | None:
+        """Read `-c FILE`, or the project's file as far as it is trusted."""
+        path = file or find_project_file(self.cwd, self.environ)
+        if path is None:
+            if (self.cwd / "dsh.yml").is_file():
+                self.notes.append(f"dsh.yml is not read: its name must be {PROJECT_FILE}")
+            return None
+        read = read_file(path, self.cwd)
+        if file is not None or trust.is_trusted(read.path, read.content):
+            self._add(read.source("project"))
+        else:
+            self._add_untrusted(read)
+        return read
+
+    def rest(self, options: Sequence[str]) -> None:
+        """Read the environment and the command line."""
+        files = [source for source, _ in self.checked]
+        for source, mistakes in (
+            read_environment(self.environ, files),
+            read_options(options),
+        ):
+            self.mistakes.extend(mistakes)
+            self._add(source)
+
+    def is_safe(self) -> bool:
+        """Whether the environment asks for built-in plugins only."""
+        answers = [self._switch(name) for name in ("DSH_SAFE", "DSH_NO_PLUGINS")]
+        return any(answers)
+
+    def _switch(self, name: str) -> bool:
+        text = self.environ.get(name, "").strip().lower()
+        if text not in {"", "0", "1", "true", "false"}:
+            self.mistakes.append(Mistake(name, "1 or 0 is wanted", f"Write {name}=1."))
+        return text in {"1", "true"}
+
+    def _add(self, source: Source) -> None:
+        if source.kind != "environment":
+            source, mistakes = interpolate(source, self.environ)
+            self.mistakes.extend(mistakes)
+        values, mistakes = check(source)
+        unset = {mistake.where for mistake in self.mistakes}
+        self.mistakes.extend(mistake for mistake in mistakes if mistake.where not in unset)
+        self.checked.append((source, values))
+
+    def _add_untrusted(self, read: ReadFile) -> None:
+        """Judge the whole file, then use what it may say."""
+        source = read.source("project", trusted=False)
+        _, mistakes = check(source)
+        mistakes = without_variables(source, mistakes)
+        if mistakes:
+            self.mistakes.extend(mistakes)
+            return
+        data, notes = strip_untrusted(source.data, source.places, source.label)
+        self.untrusted_file = read.path
+        self.ignored_providers = frozenset(source.data.get("providers") or {})
+        own: Mapping[str, Any] = self.checked[0][1] if self.checked else {}
+        stripped = replace(source, data=data)
+        self.notes.extend([*notes, *kept_off(stripped, own)])
+        self._add(stripped)
+
+
+def _notes(trust: TrustStore) -> list[str]:
+    problem = trust.problem
+    return [problem] if problem else []

@@ -1,0 +1,96 @@
+"""What is wrong in a configuration and how it is said: where, what was found, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dsh_core.errors import ConfigError
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Where a value stands: keys, and indexes of list items."""
+
+_SHOWN_CHARACTERS = 40
+_SECRET_NAME = re.compile(
+    r"(api|access|private)[-_]?key|token$|secret|passw|authori|cookie|credent"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing the user has to change.
+
+    Args:
+        where: Place and key path.
+        message: What is wrong; never the text of an environment variable.
+        remedy: What to do, a sentence.
+    """
+
+    where: str
+    message: str
+    remedy: str
+
+
+def refuse(mistakes: Sequence[Mistake]) -> None:
+    """Raise one `ConfigError` that names every mistake, each on a line; none = return."""
+    if not mistakes:
+        return
+    if len(mistakes) == 1:
+        only = mistakes[0]
+        raise ConfigError(only.message, where=only.where, remedy=only.remedy)
+    lines = [f"  {each.where}: {each.message}. {each.remedy}" for each in mistakes]
+    raise ConfigError("\n".join([f"{len(mistakes)} mistakes in the configuration", *lines]))
+
+
+def dotted(path: KeyPath) -> str:
+    """Say a key path as the user types it."""
+    return ".".join(map(str, path))
+
+
+def at(place: str, path: KeyPath) -> str:
+    """Say a place and a key path; the top of a file has no path."""
+    return f"{place}: {dotted(path)}" if path else place
+
+
+def did_you_mean(word: str, known: Iterable[str], *, what: str = "Known") -> str:
+    """Name the nearest known word, or all of them where none is near."""
+    names = list(known)
+    near = nearest(word, names)
+    if near is not None:
+        return f"Did you mean `{near}`?"
+    return f"{what}: {', '.join(names) or 'none'}."
+
+
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known word that looks most like this one, if any looks like it."""
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return matches[0] if matches else None
+
+
+def found(value: object, *, hidden: bool = False) -> str:
+    """Describe a value in the user's words; a hidden one by its kind only."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case str() if hidden:
+            return "text that is not shown"
+        case str() if len(value) > _SHOWN_CHARACTERS:
+            return f"'{value[:_SHOWN_CHARACTERS]}…'"
+        case str():
+            return f"'{value}'"
+        case _:
+            return "a number that is not shown" if hidden else str(value)
+
+
+def is_secret_name(name: object) -> bool:
+    """Whether a key's name says that its text must not be shown."""
+    return isinstance(name, str) and _SECRET_NAME.search(name.lower()) is not None

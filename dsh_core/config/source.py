@@ -1,0 +1,66 @@
+"""One source of settings, its values and where each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from dsh_core.config.mistakes import KeyPath, at, is_secret_name
+from dsh_core.config.yaml import Place
+
+SourceKind: TypeAlias = Literal["user", "project", "environment", "options"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What one file, the environment or the command line says, in the file format's shape.
+
+    Args:
+        label: A file's path, `environment`, `-s`.
+        kind: Which source it is.
+        data: Plain data with the keys of `dsh.yaml`.
+        places: Key path → position, in a file.
+        names: Key path → the variable or option that set it, elsewhere.
+        written: Key path → a number's text.
+        variables: Key path → the text with `${…}`, for interpolated values.
+        trusted: False = a project file the user has not agreed to.
+    """
+
+    label: str
+    kind: SourceKind
+    data: dict[str, Any]
+    places: Mapping[KeyPath, Place] = field(default_factory=dict)
+    names: Mapping[KeyPath, str] = field(default_factory=dict)
+    written: Mapping[KeyPath, str] = field(default_factory=dict)
+    variables: Mapping[KeyPath, str] = field(default_factory=dict)
+    trusted: bool = True
+
+    def position(self, path: KeyPath) -> str:
+        """Say where a value, or the nearest value around it, was written."""
+        for length in range(len(path), -1, -1):
+            around = path[:length]
+            if around in self.places:
+                line, column = self.places[around]
+                return f"{self.label}:{line}:{column}"
+            if around in self.names:
+                return self.names[around]
+        return self.label
+
+    def where(self, path: KeyPath) -> str:
+        """Say position and key path."""
+        return at(self.position(path), path)
+
+    def has(self, path: KeyPath) -> bool:
+        """Whether this source says anything at a key path."""
+        value: Any = self.data
+        for key in path:
+            if not isinstance(value, dict) or key not in value:
+                return False
+            value = value[key]
+        return True
+
+    def hides(self, path: KeyPath) -> bool:
+        """Whether the value must not be shown: a variable's text, or a secret by its key."""
+        around = (path[:length] for length in range(len(path) + 1))
+        return any(part in self.variables for part in around) or any(map(is_secret_name, path))

@@ -1,0 +1,155 @@
+"""The processes a command started, found wherever they went, and signalled.
+
+A command leads a session, and its environment carries a mark. On Linux its family is every process
+that is in the session or the group, carries the mark (which follows `setsid` and double forks), or
+descends from one that does. Not found: a process that left the session, cleared its environment
+*and* lost its parent. Where there is no `/proc`, the family is the process group.
+
+Run as a script (`family.py MARK`, isolated, without the package: hence the standard library only)
+this is the guardian of a harness. It reads `+GROUP` and `-GROUP` lines; when its input ends, the
+harness is gone, however it went, and the guardian kills what is left of the family.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+MARK_VARIABLE = "DSH_PROCESS_MARK"
+"""The variable that carries the mark."""
+
+_HAS_PROC = os.path.exists("/proc/self/stat")
+_KILL_ROUNDS = 50
+_ROUND_SECONDS = 0.02
+"""A fork bomb may outrun one round of KILL, and killed processes take a moment to go: 1 s."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Who belongs together.
+
+    Args:
+        groups: Ids of process groups, each the id of a session too.
+        mark: Start of the mark's value.
+        strangers: Processes known not to belong, so not looked at: those older than the command.
+
+    """
+
+    groups: Collection[int]
+    mark: str
+    strangers: Collection[int] = ()
+
+    def members(self) -> dict[int, str]:
+        """Return living members, zombies excepted: process id → the program's name."""
+        if not _HAS_PROC:
+            return {group: "?" for group in self.groups if group_lives(group)}
+        processes = {
+            pid: found
+            for pid in running_processes()
+            if pid not in self.strangers and (found := _look_at(pid)) is not None
+        }
+        mark = f"{MARK_VARIABLE}={self.mark}".encode()
+        family = {
+            pid
+            for pid, found in processes.items()
+            if found.group in self.groups or found.session in self.groups or _carries(pid, mark)
+        }
+        _add_descendants(family, {pid: found.parent for pid, found in processes.items()})
+        return {pid: processes[pid].name for pid in family if processes[pid].state not in "ZX"}
+
+    def signal(self, number: int) -> bool:
+        """Signal every member; return whether there was one."""
+        members = self.members()
+        send: Callable[[int, int], None] = os.kill if _HAS_PROC else os.killpg
+        for pid in members:
+            # It may be gone meanwhile, or have become another user's.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                send(pid, number)
+        return bool(members)
+
+    def kill(self) -> None:
+        """Kill the family, whatever it forks meanwhile. Blocks for a second at most."""
+        for _ in range(_KILL_ROUNDS):
+            if not self.signal(signal.SIGKILL):
+                return
+            time.sleep(_ROUND_SECONDS)
+
+
+def running_processes() -> frozenset[int]:
+    """Return the ids of all processes; empty where there is no `/proc`."""
+    if not _HAS_PROC:
+        return frozenset()
+    return frozenset(int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def group_lives(group: int) -> bool:
+    """Return whether the process group has a member, zombies included."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody is there
+    return True
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Fields of `/proc/PID/stat`, see proc(5)."""
+
+    name: str
+    state: str
+    parent: int
+    group: int
+    session: int
+
+
+def _look_at(pid: int) -> _Found | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            stat = file.read(4096)
+    except OSError:
+        return None
+    # The name stands in parentheses and may itself hold blanks and parentheses.
+    start, end = stat.find(b"("), stat.rfind(b")")
+    state, parent, group, session = stat[end + 2 :].split(maxsplit=4)[:4]
+    name = stat[start + 1 : end].decode("utf-8", "replace")
+    return _Found(name, state.decode(), int(parent), int(group), int(session))
+
+
+def _carries(pid: int, mark: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = file.read()
+    except OSError:
+        return False
+    return environment.startswith(mark) or b"\0" + mark in environment
+
+
+def _add_descendants(family: set[int], parents: dict[int, int]) -> None:
+    grew = bool(family)
+    while grew:
+        children = {pid for pid, parent in parents.items() if parent in family} - family
+        family |= children
+        grew = bool(children)
+
+
+def guard(mark: str, lines: Iterable[str]) -> None:
+    """Follow the groups named on `lines`; when they end, kill the family."""
+    groups: set[int] = set()
+    for line in lines:
+        group = int(line[1:])
+        if line.startswith("+"):
+            groups.add(group)
+        else:
+            groups.discard(group)
+    Family(groups, mark).kill()
+
+
+if __name__ == "__main__":
+    guard(sys.argv[1], sys.stdin)

@@ -1,0 +1,257 @@
+"""The local executor: a command is a process of this machine, and nothing of it is left behind.
+
+Each command leads a session of its own. `Process.stop` ends its whole family (`family` says who
+that is), also when the leader is gone. What is still there when the harness goes is killed: by
+`LocalExecutor.close`, else when the interpreter exits, else – where a signal kills the harness – by
+the guardian, a small process that waits for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import signal
+import subprocess
+import weakref
+from collections.abc import Callable
+from typing import cast
+
+from dsh_core.errors import ToolError
+from dsh_core.execution import Command, Process, Survivor, system_bytes, system_text
+from dsh_core.execution.family import MARK_VARIABLE, Family, running_processes
+from dsh_core.execution.leftovers import Leftovers
+
+_READ_AHEAD_BYTES = 256 * 1024
+"""What asyncio reads from a pipe at once; when twice this is buffered, reading pauses."""
+
+_POLL_SECONDS = (0.005, 0.1)
+"""First and longest pause between two looks at a family that is ending."""
+
+_UNKILLABLE_SECONDS = 2.0
+"""How long after KILL a process is waited for: one in an uninterruptible wait does not end."""
+
+_LAST_BYTES_SECONDS = 1.0
+"""How long after its end a command's pipes stay open for a reader that is behind."""
+
+_SETTLE_SECONDS = 0.05
+"""A process that is just ending is no survivor: whoever is there twice, this far apart, is."""
+
+
+class LocalExecutor:
+    """Starts commands on this machine.
+
+    It belongs to one event loop. Whoever owns it closes it; where nobody does, the processes it
+    started end with the harness.
+    """
+
+    def __init__(self) -> None:
+        self._leftovers = Leftovers()
+        self._numbers = itertools.count(1)
+        self._finalizer = weakref.finalize(self, self._leftovers.end)
+        self._unwanted: set[asyncio.Task[None]] = set()
+
+    @property
+    def name(self) -> str:
+        """`local`."""
+        return "local"
+
+    async def start(self, command: Command) -> Process:
+        """Start the command. Raises `ToolError` with code `SPAWN_FAILED` when it cannot."""
+        starting = asyncio.ensure_future(self._start(command))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(self._discard)
+            raise
+
+    async def close(self, *, grace_seconds: float = 3) -> None:
+        """End every process that was started here: TERM, `grace_seconds`, then KILL."""
+        kill_at = asyncio.get_running_loop().time() + grace_seconds
+        if self._leftovers.is_watching:
+            await _end_family(self._leftovers.family, lambda: kill_at)
+        self._finalizer()
+
+    async def _start(self, command: Command) -> LocalProcess:
+        self._leftovers.watch()
+        mark = self._leftovers.new_mark(next(self._numbers))
+        strangers = running_processes()
+        environment = {**command.env, MARK_VARIABLE: mark}
+        try:
+            transport, streams = await asyncio.get_running_loop().subprocess_exec(
+                _Streams,
+                *(system_bytes(argument) for argument in command.argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=system_bytes(str(command.cwd)),
+                env={system_bytes(k): system_bytes(v) for k, v in environment.items()},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ToolError(_reason(error, command), code="SPAWN_FAILED") from error
+        group = transport.get_pid()
+        self._leftovers.add(group)
+        streams.when_exited = lambda: self._leftovers.forget_if_gone(group)
+        return LocalProcess(self, transport, streams, Family({group}, mark, strangers))
+
+    def _discard(self, starting: asyncio.Task[LocalProcess]) -> None:
+        """Kill the process of a start that was cancelled, now that it is known."""
+        if starting.cancelled() or starting.exception() is not None:
+            return
+        stopping = asyncio.ensure_future(starting.result().stop(grace_seconds=0))
+        self._unwanted.add(stopping)
+        stopping.add_done_callback(self._unwanted.discard)
+
+
+class LocalProcess:
+    """A started command; made by `LocalExecutor.start`."""
+
+    def __init__(
+        self,
+        executor: LocalExecutor,
+        transport: asyncio.SubprocessTransport,
+        streams: _Streams,
+        members: Family,
+    ):
+        self._executor = executor  # kept alive: its end would be this process's end
+        self._transport = transport
+        self._streams = streams
+        self._family = members
+        self._kill_at = float("inf")
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The leader's process id, which is the group's id."""
+        return self._transport.get_pid()
+
+    @property
+    def stdout(self) -> asyncio.StreamReader:
+        """Bytes the command writes to standard output."""
+        return self._streams.readers[1]
+
+    @property
+    def stderr(self) -> asyncio.StreamReader:
+        """Bytes the command writes to standard error."""
+        return self._streams.readers[2]
+
+    async def wait(self) -> int:
+        """Return the exit code once the leader ended; −N where signal N killed it."""
+        await self._streams.exited.wait()
+        return cast(int, self._transport.get_returncode())
+
+    async def survivors(self) -> tuple[Survivor, ...]:
+        """Return what the command started and is still running, the leader excepted."""
+        seen = self._family.members().keys() - {self.pid}
+        if not seen:
+            return ()
+        await asyncio.sleep(_SETTLE_SECONDS)
+        return tuple(
+            Survivor(pid, name)
+            for pid, name in sorted(self._family.members().items())
+            if pid in seen
+        )
+
+    async def stop(self, *, grace_seconds: float) -> None:
+        """End all of it, leader or not: TERM, up to `grace_seconds`, then KILL; close the pipes."""
+        kill_at = asyncio.get_running_loop().time() + grace_seconds
+        self._kill_at = min(self._kill_at, kill_at)
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        everyone = Family(self._family.groups, self._family.mark)
+        await _end_family(everyone, lambda: self._kill_at)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_BYTES_SECONDS):
+                await self._streams.closed.wait()
+        self._transport.close()
+
+
+class _Streams(asyncio.SubprocessProtocol):
+    """Output of a process, and its end.
+
+    asyncio's own `Process.wait` returns only when the pipes are closed too, which a grandchild can
+    put off for ever; this tells the two apart.
+    """
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.readers = {
+            descriptor: asyncio.StreamReader(_READ_AHEAD_BYTES, loop) for descriptor in (1, 2)
+        }
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.when_exited: Callable[[], None] = lambda: None
+        self._open = set(self.readers)
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.SubprocessTransport, transport)
+        for descriptor, reader in self.readers.items():
+            pipe = self._transport.get_pipe_transport(descriptor)
+            reader.set_transport(cast(asyncio.BaseTransport, pipe))  # it pauses the pipe when full
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.readers[fd].feed_data(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self.readers[fd].feed_eof()
+        self._open.discard(fd)
+        if not self._open:
+            self.closed.set()
+        self._close_when_over()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        self.when_exited()
+        self._close_when_over()
+
+    def _close_when_over(self) -> None:
+        if self._transport is not None and self.exited.is_set() and self.closed.is_set():
+            self._transport.close()
+
+
+async def _end_family(family: Family, kill_at: Callable[[], float]) -> None:
+    """TERM; wait until `kill_at`, which may move closer; then KILL whatever is there."""
+    clock = asyncio.get_running_loop().time
+    pause, longest = _POLL_SECONDS
+    if not family.signal(signal.SIGTERM):
+        return
+    while clock() < kill_at():
+        if not family.members():
+            return
+        await asyncio.sleep(min(pause, max(0, kill_at() - clock())))
+        pause = min(2 * pause, longest)
+    give_up = clock() + _UNKILLABLE_SECONDS
+    while family.signal(signal.SIGKILL):
+        if clock() > give_up:
+            return
+        await asyncio.sleep(_POLL_SECONDS[0])
+
+
+def _reason(error: OSError | ValueError, command: Command) -> str:
+    """Say in plain words why a command cannot be started."""
+    program = command.argv[0]
+    if not isinstance(error, OSError):
+        return f"cannot start {program}: an argument or a variable holds a NUL character"
+    if error.errno == errno.E2BIG:
+        size = sum(len(system_bytes(argument)) for argument in command.argv)
+        return (
+            f"cannot start {program}: the command is too long for the system ({size} bytes); "
+            "write it to a file and run that"
+        )
+    about = error.filename
+    place = system_text(about) if isinstance(about, bytes) else about
+    if place == str(command.cwd):
+        return f"cannot start {program} in {place}: {_plain(error)}"
+    if isinstance(error, FileNotFoundError):
+        return f"cannot start {program}: there is no such program on PATH"
+    return f"cannot start {program}: {_plain(error)}"
+
+
+def _plain(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,252 @@
+"""The harness: builds every part, starts plugins, and owns what lives.
+
+::
+
+    async with Harness(config) as harness:
+        agent = harness.agents.create()
+        result = await agent.run("Fix the failing test.")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dsh_core import hookspecs
+from dsh_core.agents import Agent, AgentOptions, Agents
+from dsh_core.commands import Commands
+from dsh_core.config.model import AgentDefinition, HarnessConfig
+from dsh_core.errors import ConfigError, HarnessError, PluginError, UserError, error_chain
+from dsh_core.events import PluginTrace
+from dsh_core.llm import Llm, ProviderConfig
+from dsh_core.plugins import Plugins
+from dsh_core.prompt import Prompt
+from dsh_core.session import Session, Sessions, Store
+from dsh_core.tools import Tools
+from dsh_core.tools.spill import INLINE_LIMIT_BYTES, SpillFolder
+
+log = logging.getLogger("dsh")
+
+
+class Harness:
+    """One running dsh: plugins, models, tools, sessions, agents.
+
+    Args:
+        config: What is configured; None = nothing, which still has the built-in plugins.
+        plugins: Plugin objects given by code, asked first: a mapping name → plugin, or a list
+            whose names are taken from the objects' modules and classes.
+        providers: Further providers.
+        cwd: Where agents work unless they are told otherwise; None = the process's folder.
+        trace: Record which plugin did what in every waterfall.
+        inline_limit_bytes: Largest tool output that is not spilled to a file.
+        cli_options: Plugin name → values of its command-line options.
+
+    """
+
+    def __init__(
+        self,
+        config: HarnessConfig | None = None,
+        *,
+        plugins: Mapping[str, object] | Sequence[object] = (),
+        providers: Sequence[ProviderConfig] = (),
+        cwd: Path | str | None = None,
+        trace: bool = False,
+        inline_limit_bytes: int = INLINE_LIMIT_BYTES,
+        cli_options: Mapping[str, Any] | None = None,
+    ):
+        self.config = config or HarnessConfig()
+        self.cwd = Path(cwd or os.getcwd()).absolute()
+        self.cli_options: dict[str, Any] = dict(cli_options or {})
+        self.inline_limit_bytes = inline_limit_bytes
+        self.spill = SpillFolder()
+        self.store: Store | None = None
+        self.is_running = False
+        self.plugins = Plugins(
+            self,
+            self.config,
+            _named(plugins),
+            self._report,
+            tracer=self._trace if trace else None,
+        )
+        hooks = self.plugins.base
+        self.tools = Tools(hooks, lambda: self.plugins.broadcast(hookspecs.tools_change))
+        self.prompt = Prompt(lambda: self.plugins.broadcast(hookspecs.system_prompt_change))
+        self.llm = Llm(hooks, lambda: self.plugins.broadcast(hookspecs.llm_adapter_change))
+        self.commands = Commands()
+        self.sessions = Sessions(hooks, lambda: self.store)
+        self.agents = Agents(self)
+        for provider in (*self.config.providers.values(), *providers):
+            self.llm.register_provider(provider, owner="config")
+
+    # ---------------------------------------------------------------------- lifetime
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Load the plugins, find the store, start plugins and `autostart` agents.
+
+        Raises `ConfigError` for what cannot be used, after undoing what was started.
+        """
+        self.plugins.load()
+        hooks = self.plugins.base
+        try:
+            self.store = await hooks.waterfall(hookspecs.session_store, _no_store, harness=self)
+            await hooks.notify(hookspecs.harness_start, harness=self)
+        except BaseException:
+            await self.plugins.stop()
+            raise
+        self.is_running = True
+        for definition in self.config.agents.values():
+            if definition.autostart:
+                self._autostart(definition)
+
+    def _autostart(self, definition: AgentDefinition) -> None:
+        try:
+            self.agents.create(definition)
+        except HarnessError as error:
+            log.error("agent %r did not start: %s", definition.name, error_chain(error))  # noqa: TRY400 - for users
+
+    async def stop(self) -> None:
+        """Dispose all agents, flush, stop plugins, close connections. Safe to call again."""
+        if not self.is_running:
+            return
+        self.is_running = False
+        agents = self.agents.list()
+        await asyncio.gather(*(agent.dispose() for agent in agents))
+        await self.sessions.settle()
+        await self.plugins.stop()
+        await self.llm.aclose()
+        self.spill.remove()
+
+    # ------------------------------------------------------------------------ agents
+
+    def definition(self, wanted: str | AgentDefinition | None) -> AgentDefinition:
+        """Return an agent definition by name; None = the default one.
+
+        Raises `ConfigError` for an unknown name, with the known ones.
+        """
+        if isinstance(wanted, AgentDefinition):
+            return wanted
+        agents = self.config.agents
+        name = wanted or self.config.default_agent or next(iter(agents), "default")
+        if name in agents:
+            return agents[name]
+        if not agents and name == "default":
+            return AgentDefinition()
+        known = ", ".join(agents) or "none"
+        raise ConfigError(f"there is no agent {name!r}", remedy=f"Agents: {known}.")
+
+    def options_of(self, definition: AgentDefinition) -> AgentOptions:
+        """Return the options an agent of this definition gets."""
+        return AgentOptions(
+            model=definition.model or self.llm.default_model(),
+            system_prompt=definition.system_prompt,
+            tools=definition.tools,
+            parameters=dict(definition.parameters),
+        )
+
+    def missing_model(self) -> UserError:
+        """Return the error for a request without a model, with both remedies."""
+        return ConfigError(
+            "no model is configured",
+            remedy=(
+                "Set DEEPSEEK_API_KEY or OPENAI_API_KEY, or name a provider and a model in "
+                "dsh.yaml: `dsh config check` shows what was found."
+            ),
+        )
+
+    def forget(self, agent: Agent) -> None:
+        """Take a disposed agent and its session out of the registries."""
+        self.agents.remove(agent)
+        self.sessions.forget(agent.session)
+
+    # ------------------------------------------------------------------------- seams
+
+    def remove_owner(self, owner: str) -> None:
+        """Take away everything an owner contributed."""
+        self.tools.remove_owner(owner)
+        self.prompt.remove_owner(owner)
+        self.llm.remove_owner(owner)
+        self.commands.remove_owner(owner)
+        self.agents.remove_owner(owner)
+
+    def readable_roots(self) -> tuple[Path, ...]:
+        """Return the folders outside any workspace that tools may read."""
+        spilled = self.spill.existing
+        return (spilled,) if spilled is not None else ()
+
+    def secrets(self) -> frozenset[str]:
+        """Return the keys in use, for scrubbing environments and output."""
+        keys = {
+            provider.api_key.reveal()
+            for provider in self.llm.providers.values()
+            if provider.api_key is not None
+        }
+        return frozenset(key.strip() for key in keys if key.strip())
+
+    # ----------------------------------------------------------------------- reports
+
+    def report_error(self, agent: Agent, turn: int, step: int, error: BaseException) -> None:
+        """Tell plugins about a failure, and the log."""
+        log.warning("agent %s: %s", agent.name, error_chain(error))
+        agent.hooks.emit(hookspecs.agent_error, agent=agent, turn=turn, step=step, error=error)
+
+    def _report(self, error: PluginError, values: Mapping[str, Any]) -> None:
+        """Report a failure that changes nothing; one inside `agent_error` goes to the log only."""
+        session: Session | None = values.get("session")
+        agent = values.get("agent")
+        if agent is None and session is not None:
+            agent = self.agents.get(session.id)
+        if agent is None or error.hook == hookspecs.agent_error.__name__:
+            log.warning("%s", error_chain(error))
+            return
+        turn, step = agent.session.open_turn or 0, agent.session.open_step or 0
+        self.report_error(agent, turn, step, error)
+
+    def _trace(
+        self,
+        hook: str,
+        seconds: float,
+        ran: tuple[Mapping[str, Any], ...],
+        values: Mapping[str, Any],
+    ) -> None:
+        """Record a waterfall: in the log of the open turn, elsewhere in the log file only."""
+        agent = values.get("agent")
+        session = agent.session if agent is not None else None
+        if session is None or session.open_turn is None or session.is_publishing:
+            log.info("trace %s %.6f s %s", hook, seconds, ran)
+            return
+        session.append(PluginTrace(hook, round(seconds, 6), ran))
+
+
+async def _no_store(harness: Harness) -> Store | None:
+    return None
+
+
+def _named(plugins: Mapping[str, object] | Sequence[object]) -> dict[str, object]:
+    if isinstance(plugins, Mapping):
+        return dict(plugins)
+    named: dict[str, object] = {}
+    for plugin in plugins:
+        kind = plugin if isinstance(plugin, type) else type(plugin)
+        base = getattr(plugin, "__name__", kind.__name__).rpartition(".")[2]
+        name, number = base, 2
+        while name in named:
+            name, number = f"{base}_{number}", number + 1
+        named[name] = plugin
+    return named

@@ -1,0 +1,90 @@
+"""Compiled chains: a hook's implementations, read from pluggy, in the order dsh calls them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pluggy
+
+from dsh_core.marks import Mode
+
+CALL_NEXT = "call_next"
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """One plugin's function for one hook.
+
+    Args:
+        plugin: The plugin's name.
+        function: The function, bound where it is a method.
+        arguments: The names it takes, in order.
+        wraps: It takes `call_next`.
+        is_generator: It is an async generator function (`llm_stream` only).
+
+    """
+
+    plugin: str
+    function: Callable[..., Any]
+    arguments: tuple[str, ...]
+    wraps: bool
+    is_generator: bool
+
+    def call(self, values: dict[str, Any]) -> Any:
+        """Call the function with the arguments it asks for."""
+        return self.function(*[values[name] for name in self.arguments])
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """All implementations of one hook: generator wrappers outermost, then the others."""
+
+    hook: str
+    mode: Mode
+    wrappers: tuple[Implementation, ...]
+    plain: tuple[Implementation, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody implements the hook."""
+        return not self.plain and not self.wrappers
+
+
+def compile_chain(caller: pluggy.HookCaller, mode: Mode, rank: Callable[[str], int]) -> Chain:
+    """Read a hook's implementations once and put them in call order.
+
+    Within one pluggy band (wrapper or plain, tryfirst, none, trylast) lower rank is called first.
+    """
+    ordered = sorted(caller.get_hookimpls(), key=lambda impl: (_band(impl), rank(impl.plugin_name)))
+    return Chain(
+        caller.name,
+        mode,
+        tuple(_implementation(impl) for impl in ordered if impl.wrapper),
+        tuple(_implementation(impl) for impl in ordered if not impl.wrapper),
+    )
+
+
+def _band(impl: pluggy.HookImpl) -> int:
+    if impl.tryfirst:
+        return 0
+    return 2 if impl.trylast else 1
+
+
+def _implementation(impl: pluggy.HookImpl) -> Implementation:
+    function = impl.function
+    return Implementation(
+        impl.plugin_name,
+        function,
+        tuple(impl.argnames),
+        takes_call_next(function),
+        inspect.isasyncgenfunction(function),
+    )
+
+
+def takes_call_next(function: Callable[..., Any]) -> bool:
+    """Whether a function has the keyword-only parameter `call_next`."""
+    parameter = inspect.signature(function).parameters.get(CALL_NEXT)
+    return parameter is not None and parameter.kind is parameter.KEYWORD_ONLY

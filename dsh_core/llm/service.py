@@ -1,0 +1,230 @@
+"""The model service: routes a request to its adapter and gives every reply one form."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from dsh_core import hookspecs
+from dsh_core.chunks import Chunk, Finish
+from dsh_core.content import Reasoning, Text, ToolCall, ToolResult, text_of
+from dsh_core.errors import HarnessError, LlmFailure, UserError, error_chain
+from dsh_core.hooks import Hooks
+from dsh_core.hooks.streams import StreamRun
+from dsh_core.llm.adapter import AdapterFactory, LlmAdapter, ModelConfig, ProviderConfig
+from dsh_core.messages import Message
+from dsh_core.request import Request
+
+if TYPE_CHECKING:
+    from dsh_core.agents import Agent
+
+CHARACTERS_PER_TOKEN = 4
+"""A usual estimate for English and code; exact counting is a plugin's business."""
+MESSAGE_OVERHEAD_TOKENS = 4
+
+
+class Llm:
+    """Adapters, providers and calls.
+
+    Args:
+        hooks: The harness's hooks, for calls outside any agent.
+        changed: Called after each change of adapters or providers.
+
+    """
+
+    def __init__(self, hooks: Hooks, changed: Callable[[], None]):
+        self._hooks = hooks
+        self._changed = changed
+        self._factories: dict[str, tuple[str, AdapterFactory]] = {}
+        self._providers: dict[str, tuple[str, ProviderConfig]] = {}
+        self._open: dict[str, LlmAdapter] = {}
+        self._retired: list[LlmAdapter] = []
+
+    # ------------------------------------------------------------------ registration
+
+    def register(self, factory: AdapterFactory, *, owner: str) -> Callable[[], None]:
+        """Offer an adapter; returns a disposer. Raises `UserError` when the name is taken."""
+        taken = self._factories.get(factory.name)
+        if taken is not None:
+            raise UserError(f"adapter {factory.name!r} exists already, from {taken[0]!r}")
+        entry = (owner, factory)
+        self._factories[factory.name] = entry
+        self._changed()
+
+        def dispose() -> None:
+            if self._factories.get(factory.name) is entry:
+                del self._factories[factory.name]
+                self._retire(lambda provider: provider.adapter == factory.name)
+                self._changed()
+
+        return dispose
+
+    def register_provider(self, provider: ProviderConfig, *, owner: str) -> Callable[[], None]:
+        """Add a provider; returns a disposer. Raises `UserError` when the name is taken."""
+        if provider.name in self._providers:
+            raise UserError(f"provider {provider.name!r} exists already")
+        entry = (owner, provider)
+        self._providers[provider.name] = entry
+        self._changed()
+
+        def dispose() -> None:
+            if self._providers.get(provider.name) is entry:
+                self._retire(lambda other: other is provider)
+                del self._providers[provider.name]
+                self._changed()
+
+        return dispose
+
+    def remove_owner(self, owner: str) -> None:
+        """Take away everything an owner registered."""
+        gone = {name for name, (other, _) in self._factories.items() if other == owner}
+        self._retire(lambda provider: provider.adapter in gone)
+        for name in gone:
+            del self._factories[name]
+        for name in [n for n, (other, _) in self._providers.items() if other == owner]:
+            self._retire(self._named(name))
+            del self._providers[name]
+        self._changed()
+
+    @staticmethod
+    def _named(name: str) -> Callable[[ProviderConfig], bool]:
+        return lambda provider: provider.name == name
+
+    def _retire(self, matches: Callable[[ProviderConfig], bool]) -> None:
+        """Stop handing out adapters; running calls finish on them."""
+        for name in [n for n, (_, p) in self._providers.items() if matches(p) and n in self._open]:
+            self._retired.append(self._open.pop(name))
+
+    async def aclose(self) -> None:
+        """Close every adapter."""
+        adapters = [*self._open.values(), *self._retired]
+        self._open.clear()
+        self._retired.clear()
+        for adapter in adapters:
+            await adapter.aclose()
+
+    # ------------------------------------------------------------------------ asking
+
+    @property
+    def providers(self) -> Mapping[str, ProviderConfig]:
+        """The providers by name."""
+        return {name: provider for name, (_, provider) in self._providers.items()}
+
+    def default_model(self) -> str | None:
+        """Return the first model of the first provider that names one."""
+        for name, provider in self.providers.items():
+            for model in provider.models:
+                return f"{name}/{model}"
+        return None
+
+    def model_config(self, route: str) -> ModelConfig:
+        """Return what is configured for a route; defaults where nothing is."""
+        provider, _, model = route.partition("/")
+        entry = self._providers.get(provider)
+        return entry[1].model(model) if entry else ModelConfig()
+
+    def stream(self, agent: Agent | None, request: Request) -> StreamRun[Chunk]:
+        """Make one attempt: `async with llm.stream(agent, request) as chunks`.
+
+        The request is frozen. Whatever the adapter does, the chunks end with one finish; what a
+        plugin raises is raised.
+        """
+        request.freeze()
+        hooks = agent.hooks if agent is not None else self._hooks
+        return hooks.stream(hookspecs.llm_stream, self._answer, agent=agent, request=request)
+
+    async def _answer(self, agent: Agent | None, request: Request) -> AsyncIterator[Chunk]:
+        return self._attempt(request)
+
+    async def _attempt(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield the adapter's chunks; an exception becomes a finish of reason `error`."""
+        try:
+            adapter = self._adapter(request)
+            iterator = adapter.stream(request)
+        except Exception as error:  # noqa: BLE001 - any fault of an adapter takes one form
+            yield Finish("error", as_failure(error))
+            return
+        try:
+            async for chunk in iterator:
+                yield chunk
+                if type(chunk) is Finish:
+                    return
+            yield Finish("stop")
+        except Exception as error:  # noqa: BLE001 - as above
+            yield Finish("error", as_failure(error))
+        finally:
+            closer = getattr(iterator, "aclose", None)
+            if closer is not None:
+                await closer()
+
+    def _adapter(self, request: Request) -> LlmAdapter:
+        """Return the open adapter of a route. Raises `LlmFailure` NO_ADAPTER."""
+        name = request.provider
+        adapter = self._open.get(name)
+        if adapter is not None:
+            return adapter
+        provider = self._providers.get(name)
+        if provider is None:
+            known = ", ".join(self._providers) or "none"
+            raise LlmFailure(
+                "NO_ADAPTER",
+                f"no provider {name!r} for model {request.model!r}; configured: {known}. "
+                f"Add it under `providers:` in dsh.yaml, or name a model of a configured one.",
+            )
+        factory = self._factories.get(provider[1].adapter)
+        if factory is None:
+            known = ", ".join(self._factories) or "none"
+            raise LlmFailure(
+                "NO_ADAPTER",
+                f"provider {name!r} wants adapter {provider[1].adapter!r}; installed: {known}",
+            )
+        adapter = self._open[name] = factory[1].open(provider[1])
+        return adapter
+
+    async def measure(self, agent: Agent | None, messages: tuple[Message, ...]) -> int:
+        """Estimate the tokens of messages; a plugin that fails leaves the core's estimate."""
+        hooks = agent.hooks if agent is not None else self._hooks
+
+        async def estimate(agent: Agent | None, messages: tuple[Message, ...]) -> int:
+            return estimate_tokens(messages)
+
+        try:
+            return await hooks.waterfall(
+                hookspecs.tokens_measure, estimate, agent=agent, messages=messages
+            )
+        except HarnessError:
+            return estimate_tokens(messages)
+
+
+def estimate_tokens(messages: tuple[Message, ...]) -> int:
+    """Count four characters as a token, plus four tokens for each message."""
+    return sum(
+        MESSAGE_OVERHEAD_TOKENS + _characters(message) // CHARACTERS_PER_TOKEN
+        for message in messages
+    )
+
+
+def _characters(message: Message) -> int:
+    count = 0
+    for block in message.content:
+        match block:
+            case Text(text) | Reasoning(text):
+                count += len(text)
+            case ToolCall(_, name, arguments):
+                count += len(name) + len(arguments)
+            case ToolResult(_, content):
+                count += len(text_of(content))
+    return count
+
+
+def as_failure(error: Exception) -> LlmFailure:
+    """Give an adapter's exception the one form; its own failures stay themselves."""
+    if isinstance(error, LlmFailure):
+        return error
+    code = "INVALID_REQUEST" if isinstance(error, UserError) else "UNKNOWN"
+    failure = LlmFailure(code, error_chain(error))
+    failure.__cause__ = error
+    return failure
+
+
+__all__ = ["Llm", "as_failure", "estimate_tokens"]

@@ -1,0 +1,59 @@
+"""What waits for an agent: queued messages for the next turn, steering for the running one."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+
+from dsh_core.content import Block
+from dsh_core.messages import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """One accepted message."""
+
+    content: tuple[Block, ...]
+    source: Source
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+class Inbox:
+    """Two first-in first-out lists, and what is parked because its turn could not start."""
+
+    __slots__ = ("_parked", "queued", "steering")
+
+    def __init__(self) -> None:
+        self.queued: list[Queued] = []
+        self.steering: list[Queued] = []
+        self._parked: list[Queued] = []
+
+    def drain_queued(self) -> list[Queued]:
+        """Take everything for the next turn, parked messages first."""
+        taken = [*self._parked, *self.queued]
+        self._parked.clear()
+        self.queued.clear()
+        return taken
+
+    def drain_steering(self) -> list[Queued]:
+        """Take what joins the running turn."""
+        taken = list(self.steering)
+        self.steering.clear()
+        return taken
+
+    def requeue_steering(self) -> None:
+        """Steering that found no step to join becomes ordinary messages."""
+        self.queued.extend(self.drain_steering())
+
+    def park(self, messages: list[Queued]) -> None:
+        """Keep messages whose turn could not start until the next one comes."""
+        self._parked.extend(messages)
+
+    def withdraw(self, message_id: str) -> bool:
+        """Take a message back; False when it is not waiting any more."""
+        for waiting in (self.queued, self.steering, self._parked):
+            for message in waiting:
+                if message.id == message_id:
+                    waiting.remove(message)
+                    return True
+        return False

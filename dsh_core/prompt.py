@@ -1,0 +1,100 @@
+"""The system text of a step: named sections in a fixed order, and the tools beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dsh_core import hookspecs
+from dsh_core.errors import PluginError, UserError
+from dsh_core.request import Assembly, Section
+
+if TYPE_CHECKING:
+    from dsh_core.agents import Agent
+
+AGENT_SECTION = "agent"
+"""The name of the section that holds the agent's own `system_prompt`."""
+
+
+class Prompt:
+    """Sections registered at run time, and the assembly of a step.
+
+    Args:
+        changed: Called after each change.
+
+    """
+
+    def __init__(self, changed: Callable[[], None]):
+        self._changed = changed
+        self._sections: list[tuple[str, Section]] = []
+
+    def register(self, section: Section, *, owner: str) -> Callable[[], None]:
+        """Add a section for every agent; returns a disposer. Raises `UserError` on a taken name."""
+        for other, existing in self._sections:
+            if existing.name == section.name:
+                raise UserError(f"{other!r} has a prompt section {section.name!r} already")
+        entry = (owner, section)
+        self._sections.append(entry)
+        self._changed()
+
+        def dispose() -> None:
+            if entry in self._sections:
+                self._sections.remove(entry)
+                self._changed()
+
+        return dispose
+
+    def remove_owner(self, owner: str) -> None:
+        """Take away everything an owner registered."""
+        kept = [entry for entry in self._sections if entry[0] != owner]
+        if len(kept) != len(self._sections):
+            self._sections = kept
+            self._changed()
+
+    async def assemble(self, agent: Agent) -> Assembly:
+        """Return system text and tools for the next request of an agent.
+
+        Raises `PluginError` when a plugin gives junk, or two sections one name.
+        """
+        sections = await self._collect(agent)
+        if agent.options.system_prompt:
+            sections.append(("", Section(AGENT_SECTION, agent.options.system_prompt)))
+        _check_names(sections)
+        ordered = sorted((section for _, section in sections), key=lambda s: (s.order, s.name))
+        assembly = Assembly(
+            tuple(ordered), agent.harness.tools.schemas(agent.hooks, agent.options.tools)
+        )
+
+        async def unchanged(agent: Agent, assembly: Assembly) -> Assembly:
+            return assembly
+
+        return await agent.hooks.waterfall(
+            hookspecs.system_prompt_assemble, unchanged, agent=agent, assembly=assembly
+        )
+
+    async def _collect(self, agent: Agent) -> list[tuple[str, Section]]:
+        sections = [
+            entry for entry in self._sections if agent.harness.plugins.is_on(entry[0], agent.hooks)
+        ]
+        answers = await agent.hooks.collect(hookspecs.system_prompt_sections, agent=agent)
+        for plugin, answer in answers:
+            if not isinstance(answer, (list, tuple)) or not all(
+                isinstance(section, Section) for section in answer
+            ):
+                raise PluginError(
+                    plugin, "system_prompt_sections", "answered with something else than sections"
+                )
+            sections.extend((plugin, section) for section in answer)
+        return sections
+
+
+def _check_names(sections: list[tuple[str, Section]]) -> None:
+    owners: dict[str, str] = {}
+    for owner, section in sections:
+        if section.name in owners:
+            raise PluginError(
+                owner or owners[section.name],
+                "system_prompt_sections",
+                f"section {section.name!r} exists already, from {owners[section.name]!r}",
+            )
+        owners[section.name] = owner

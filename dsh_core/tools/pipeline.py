@@ -1,0 +1,235 @@
+"""A tool call from the model's words to its result: resolve, judge, run, bound.
+
+Nothing here raises for what a model, a tool or a plugin does wrong: every call gets an output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dsh_core import hookspecs
+from dsh_core.codec import freeze
+from dsh_core.content import ToolCall
+from dsh_core.errors import PluginError
+from dsh_core.events import ApprovalAsked, ApprovalDecided
+from dsh_core.hooks.blame import is_stop
+from dsh_core.outcome import ToolOutput
+from dsh_core.policy import (
+    ALLOW,
+    MAY_WRITE,
+    Approval,
+    ApprovalRequest,
+    Call,
+    Effect,
+    Verdict,
+    strictest,
+)
+from dsh_core.tools.arguments import BadArgumentsError, parse_arguments
+from dsh_core.tools.body import as_output, failure, run_body
+from dsh_core.tools.progress import Progress
+from dsh_core.tools.spill import bounded
+from dsh_core.tools.tool import InvalidArgumentsError, Tool, ToolContext
+
+if TYPE_CHECKING:
+    from dsh_core.agents import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A call with its tool, if there is one, and the output that a denial gives it."""
+
+    call: Call
+    tool: Tool | None
+    denial: ToolOutput | None
+
+
+def resolve(agent: Agent, block: ToolCall, turn: int, step: int) -> tuple[Call, Tool | None]:
+    """Find the tool and validate the arguments; what is wrong becomes `call.problem`."""
+    tools = agent.harness.tools.for_agent(agent.hooks, agent.options.tools)
+    tool = tools.get(block.name)
+    arguments: Mapping[str, Any] = {}
+    values: Mapping[str, Any] = {}
+    problem: str | None = None
+    try:
+        parsed = parse_arguments(block.arguments)
+        arguments = freeze(parsed)
+        if tool is not None:
+            validated = tool.parameters.validate(parsed)
+            arguments, values = validated.arguments, validated.values
+    except (BadArgumentsError, InvalidArgumentsError, ValueError) as error:
+        problem = str(error)
+    if tool is None:
+        listed = ", ".join(tools) or "none"
+        problem = f"there is no tool {block.name[:80]!r}; tools: {listed}"
+    declared = (tool.declared_effects if tool is not None else None) or (MAY_WRITE,)
+    call = Call(
+        block.id,
+        block.name,
+        arguments,
+        block.arguments,
+        turn,
+        step,
+        known=tool is not None,
+        problem=problem,
+        effects=declared,
+        values=values,
+    )
+    return call, tool
+
+
+async def judge(agent: Agent, block: ToolCall, turn: int, step: int) -> Judged:
+    """Ask everyone who may have a say; ask a person where the strictest verdict is ask."""
+    call, tool = resolve(agent, block, turn, step)
+    hooks = agent.hooks
+    if hooks.has(hookspecs.tool_effects):
+        call = replace(call, effects=await _effects(agent, call, tool))
+    if not hooks.has(hookspecs.tools_authorize):
+        return Judged(call, tool, None)
+    plugin, verdict = strictest(await _verdicts(agent, call))
+    if verdict.decision == "allow":
+        return Judged(call, tool, None)
+    if verdict.decision == "deny":
+        return Judged(call, tool, _denied(verdict.message))
+    approval = await _ask(agent, call, plugin, verdict)
+    if approval.allowed:
+        return Judged(call, tool, None)
+    return Judged(call, tool, _denied(approval.message or verdict.message))
+
+
+def _denied(message: str) -> ToolOutput:
+    return ToolOutput.error("DENIED", f"denied: {message}" if message else "denied")
+
+
+async def _effects(agent: Agent, call: Call, tool: Tool | None) -> tuple[Effect, ...]:
+    """Return declared effects ∪ all answers; nobody knows = may write."""
+    declared = tool.declared_effects if tool is not None else None
+    effects = list(declared or ())
+    is_known = declared is not None
+    for plugin, answer in await agent.hooks.collect(hookspecs.tool_effects, agent=agent, call=call):
+        if isinstance(answer, PluginError):
+            effects.append(MAY_WRITE)
+        elif isinstance(answer, (list, tuple)) and all(isinstance(e, Effect) for e in answer):
+            effects.extend(answer)
+        else:
+            effects.append(MAY_WRITE)
+            _report_junk(agent, plugin, "tool_effects", answer)
+        is_known = True
+    return tuple(dict.fromkeys(effects)) if is_known else (MAY_WRITE,)
+
+
+async def _verdicts(agent: Agent, call: Call) -> list[tuple[str, Verdict]]:
+    verdicts = []
+    for plugin, answer in await agent.hooks.collect(
+        hookspecs.tools_authorize, agent=agent, call=call
+    ):
+        if isinstance(answer, PluginError):
+            verdicts.append((plugin, Verdict("deny", f"the policy plugin failed: {answer}")))
+        elif isinstance(answer, Verdict) and answer.decision in ("allow", "ask", "deny"):
+            verdicts.append((plugin, answer))
+        else:
+            _report_junk(agent, plugin, "tools_authorize", answer)
+            verdicts.append((plugin, Verdict("deny", f"{plugin} gave no usable verdict")))
+    return verdicts or [("", ALLOW)]
+
+
+def _report_junk(agent: Agent, plugin: str, hook: str, answer: object) -> None:
+    error = PluginError(plugin, hook, f"answered with a {type(answer).__name__}")
+    agent.hooks.report(error, {"agent": agent})
+
+
+async def _ask(agent: Agent, call: Call, plugin: str | None, verdict: Verdict) -> Approval:
+    """Put the question to whoever answers; log question and answer as a pair."""
+    request = ApprovalRequest(
+        uuid.uuid4().hex[:12],
+        call,
+        verdict.message,
+        plugin=plugin,
+        rule=verdict.rule,
+        offers=verdict.offers,
+        user_only=verdict.user_only,
+    )
+    session = agent.session
+    session.append(
+        ApprovalAsked(
+            request.id, call.id, call.name, request.message, plugin=plugin, rule=request.rule
+        )
+    )
+    approval = Approval(False, "the question was interrupted")
+    try:
+        approval = await _answer(agent, request)
+    finally:
+        session.append(
+            ApprovalDecided(request.id, approval.allowed, approval.scope, approval.message)
+        )
+    return approval
+
+
+async def _answer(agent: Agent, request: ApprovalRequest) -> Approval:
+    async def nobody(agent: Agent, request: ApprovalRequest) -> Approval:
+        return Approval(False, request.message)
+
+    try:
+        return await agent.hooks.waterfall(
+            hookspecs.approval_request, nobody, agent=agent, request=request
+        )
+    except BaseException as error:
+        if is_stop(error):
+            raise
+        named = error if isinstance(error, PluginError) else None
+        agent.hooks.report(
+            named or PluginError("?", "approval_request", str(error)), {"agent": agent}
+        )
+        return Approval(False, f"nobody could be asked: {error}")
+
+
+async def execute(agent: Agent, judged: Judged) -> ToolOutput:
+    """Run an allowed call through `tools_execute` and bound its output."""
+    call, tool = judged.call, judged.tool
+    progress = Progress(agent.session, call, asyncio.get_running_loop())
+    context = ToolContext(
+        agent,
+        agent.cwd,
+        call,
+        agent.harness.readable_roots(),
+        agent.harness.spill.path,
+        progress.report,
+        threading.Event(),
+    )
+
+    async def body(agent: Agent, call: Call) -> ToolOutput:
+        # Looked up again: hiding a tool is no protection, and it may be gone by now.
+        current = agent.harness.tools.for_agent(agent.hooks, agent.options.tools).get(call.name)
+        if tool is None or current is None:
+            return ToolOutput.error("UNKNOWN_TOOL", call.problem or f"{call.name} is gone")
+        if call.problem is not None:
+            return ToolOutput.error("INVALID_ARGS", call.problem)
+        return await run_body(tool, context, call.values)
+
+    try:
+        output = await agent.hooks.waterfall(hookspecs.tools_execute, body, agent=agent, call=call)
+    except BaseException as error:
+        if is_stop(error):
+            raise
+        if isinstance(error, PluginError):
+            agent.hooks.report(error, {"agent": agent})
+        output = failure(call.name, error)
+    finally:
+        progress.close()
+    return _bound(agent, tool, call, output)
+
+
+def _bound(agent: Agent, tool: Tool | None, call: Call, output: ToolOutput) -> ToolOutput:
+    limit = tool.inline_limit_bytes if tool is not None else None
+    harness = agent.harness
+    try:
+        if output.meta is not None:
+            freeze(output.meta)
+        output = as_output(output)
+    except ValueError as error:
+        return ToolOutput.error("INVALID_TOOL_OUTPUT", f"meta of {call.name}: {error}")
+    return bounded(output, call.name, limit or harness.inline_limit_bytes, harness.spill.save)
