@@ -12,6 +12,8 @@ from __future__ import annotations
 import json
 
 _BOM = b"\xef\xbb\xbf"
+_FIELD = b"data: "
+_LF, _CR = b"\n\r"
 
 
 class SseDecoder:
@@ -30,13 +32,15 @@ class SseDecoder:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes; return the data of the events that they complete, in order."""
-        if not self._plain or b"\r" in data:
+        if not self._plain or _CR in data:
             data = self._normalise(data)
         if not data:
             return []
         held = self._held
+        if not held and data.find(_LF) == len(data) - 2 and data[-1] == _LF and data[:6] == _FIELD:
+            return [data[6:-2]]  # one whole event of one line, as most servers send
         if held:
-            ended = b"\n\n" in data or (data[:1] == b"\n" and held[-1][-1:] == b"\n")
+            ended = b"\n\n" in data or (data[0] == _LF and held[-1][-1] == _LF)
             held.append(data)
             if not ended:
                 return []
@@ -47,7 +51,7 @@ class SseDecoder:
             held.append(rest)
         found = []
         for event in events:
-            if event[:6] == b"data: " and b"\n" not in event:
+            if event[:6] == _FIELD and _LF not in event:
                 found.append(event[6:])
             elif (payload := _data_of(event)) is not None:
                 found.append(payload)

@@ -88,8 +88,7 @@ def _mistake(error: ErrorDetails, source: Source) -> Mistake:
 
 
 def _wanted(error: ErrorDetails, value: object) -> tuple[str, str]:
-    remedy = "Write it out." if isinstance(value, str) else "See `dsh config schema`."
-    return error["msg"], remedy
+    return error["msg"], error["ctx"]["remedy"]
 
 
 def _text(error: ErrorDetails, value: object) -> tuple[str, str]:

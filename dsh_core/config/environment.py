@@ -85,7 +85,8 @@ class _Reader:
         elif not is_utf8(value):
             self._add(variable, "its value is not UTF-8 text", "Set it anew.")
         elif len(parts) == 2 and not value.lstrip().startswith("{"):
-            self._add(variable, "a key is missing", f"Write {variable}__KEY=VALUE.")
+            message = "a key is missing: variables give settings and switch nothing on or off"
+            self._add(variable, message, f"Write {variable}__KEY=VALUE.")
         else:
             path = self._resolve(variable, parts)
             if path is not None:

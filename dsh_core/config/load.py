@@ -169,6 +169,8 @@ class _Loading:
         self.ignored_providers = frozenset(source.data.get("providers") or {})
         own: Mapping[str, Any] = self.checked[0][1] if self.checked else {}
         stripped = replace(source, data=data)
+        places = {path: place for path, place in source.places.items() if stripped.has(path)}
+        stripped = replace(stripped, places=places)
         self.notes.extend([*notes, *kept_off(stripped, own)])
         self._add(stripped)
 

@@ -6,12 +6,20 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dsh_core.errors import ConfigError
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value stands: keys, and indexes of list items."""
+
+
+class Place(NamedTuple):
+    """A position in a file, counted from 1. For a mapping's entry it is the key's."""
+
+    line: int
+    column: int
+
 
 _SHOWN_CHARACTERS = 40
 _SECRET_NAME = re.compile(
@@ -35,19 +43,28 @@ class Mistake:
 
 
 def refuse(mistakes: Sequence[Mistake]) -> None:
-    """Raise one `ConfigError` that names every mistake, each on a line; none = return."""
+    """Raise one `ConfigError` that names every mistake, each on a line; none = return.
+
+    A single mistake fills the error's `where` and `remedy`.
+    """
     if not mistakes:
         return
     if len(mistakes) == 1:
         only = mistakes[0]
         raise ConfigError(only.message, where=only.where, remedy=only.remedy)
-    lines = [f"  {each.where}: {each.message}. {each.remedy}" for each in mistakes]
+    in_order = sorted(mistakes, key=lambda each: _numbers_apart(each.where))
+    lines = [f"  {each.where}: {each.message}. {each.remedy}" for each in in_order]
     raise ConfigError("\n".join([f"{len(mistakes)} mistakes in the configuration", *lines]))
 
 
 def dotted(path: KeyPath) -> str:
     """Say a key path as the user types it."""
     return ".".join(map(str, path))
+
+
+def position(name: str, place: Place) -> str:
+    """Say a place in a file as editors and terminals link it."""
+    return f"{name}:{place.line}:{place.column}"
 
 
 def at(place: str, path: KeyPath) -> str:
@@ -94,3 +111,9 @@ def found(value: object, *, hidden: bool = False) -> str:
 def is_secret_name(name: object) -> bool:
     """Whether a key's name says that its text must not be shown."""
     return isinstance(name, str) and _SECRET_NAME.search(name.lower()) is not None
+
+
+def _numbers_apart(text: str) -> list[tuple[str, int]]:
+    """Make a sort key by which line 9 comes before line 10."""
+    parts = re.findall(r"(\D*)(\d*)", text)
+    return [(words, int(digits or 0)) for words, digits in parts]

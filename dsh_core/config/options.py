@@ -47,7 +47,7 @@ def read_options(options: Sequence[str]) -> tuple[Source, list[Mistake]]:
         try:
             document = _read_value(match["value"].strip(), name)
         except ConfigError as error:
-            mistakes.append(Mistake(error.where or name, error.message, error.remedy or _FORM))
+            mistakes.append(Mistake(name, error.message, error.remedy or _FORM))
             continue
         set_at(data, path, document.data)
         names[tuple(path)] = "-s"

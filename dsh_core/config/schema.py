@@ -1,6 +1,7 @@
 """The format of `dsh.yaml`: what each key means, and what it may hold.
 
-Sections of plugins are passed on as written; each plugin's own `Settings` judges them.
+Sections of plugins are passed on as written; each plugin's own `Settings` judges them. The text
+under a field is its description in `dsh config schema`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from pydantic_core import PydanticCustomError
 from dsh_core.llm.adapter import ReasoningPolicy
 
 WANTED: Final = "wanted"
-"""Type of the errors whose message says what a value must be."""
+"""Type of the errors that `wanted` makes."""
 
 
-def wanted(what: str) -> PydanticCustomError:
-    """Make an error that says what a value must be."""
-    return PydanticCustomError(WANTED, "{what} is wanted", {"what": what})
+def wanted(what: str, remedy: str) -> PydanticCustomError:
+    """Make an error that says what a value must be, and what to do."""
+    return PydanticCustomError(WANTED, "{what} is wanted", {"what": what, "remedy": remedy})
 
 
 def url_problem(text: str) -> str | None:
@@ -64,7 +65,7 @@ def _number(value: object) -> object:
 def _url(text: str) -> str:
     problem = url_problem(text)
     if problem is not None:
-        raise wanted(problem)
+        raise wanted(problem, "Write something like https://api.deepseek.com.")
     return text
 
 
@@ -73,12 +74,15 @@ def _plugin_section(value: object) -> object:
         return {}
     if value is False or isinstance(value, dict):
         return value
-    raise wanted("false, true or a mapping of settings, written out,")
+    raise wanted(
+        "false, true or a mapping of settings",
+        "Write it out: a variable or a text cannot switch a plugin on or off.",
+    )
 
 
 def _provider_name(name: str) -> str:
     if not name or "/" in name or name != name.strip():
-        raise wanted("a name without `/` and blanks")
+        raise wanted("a name without `/` and blanks", "Rename it: routes are PROVIDER/MODEL.")
     return name
 
 
@@ -98,9 +102,7 @@ PluginSections = Annotated[dict[str, PluginSection], BeforeValidator(_nothing_is
 class Section(BaseModel):
     """What all sections share: unknown keys are refused, values are never shown by pydantic."""
 
-    model_config = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
 class ModelSection(Section):

@@ -1,20 +1,24 @@
-"""What `dsh config show` prints: the settings in effect, in the file's own format."""
+"""What `dsh config show` and `dsh config schema` print."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import zip_longest
+from typing import Any, Literal
 
 import yaml
 from pydantic import SecretStr
 
-from dsh_core.config.interpolate import holds_rules
+from dsh_core.config.interpolate import has_variable, holds_rules
+from dsh_core.config.json_schema import json_schema
 from dsh_core.config.mistakes import KeyPath, dotted, is_secret_name
 from dsh_core.config.model import AgentDefinition, HarnessConfig, Layer
 from dsh_core.config.yaml import is_ambiguous, plain_scalar
 from dsh_core.llm.adapter import ModelConfig, ProviderConfig
 from dsh_core.secret import Secret
+
+__all__ = ["effective", "json_schema", "render"]
 
 STARS = "**********"
 
@@ -34,14 +38,13 @@ def effective(
         plugins: The plugins' validated settings, where they are known; otherwise the layers are
             merged as files are, with permission's rules added up.
     """
+    merged = {name: _merged(layers, ("plugins", name)) for name, layers in config.plugins.items()}
+    judged = {name: _as_written(each, merged.get(name)) for name, each in (plugins or {}).items()}
     data: dict[str, Any] = {
         "default_agent": config.default_agent,
         "providers": {name: _provider(each) for name, each in config.providers.items()},
         "agents": {name: _agent(each) for name, each in config.agents.items()},
-        "plugins": {
-            **{name: _merged(layers, ("plugins", name)) for name, layers in config.plugins.items()},
-            **(plugins or {}),
-        },
+        "plugins": {**merged, **judged},
         "autoload": config.autoload,
     }
     shown: dict[str, Any] = _masked(data, (), config.variables)
@@ -55,14 +58,8 @@ def render(
     origins: bool = True,
 ) -> str:
     """Return `effective` as YAML that our reader reads back; `origins` adds each value's source."""
-    places = dict(config.origins)
-    for name, layers in config.plugins.items():
-        places.update(_layer_places(f"plugins.{name}", layers))
-    for agent in config.agents.values():
-        for name, layers in agent.plugins.items():
-            places.update(_layer_places(f"agents.{agent.name}.plugins.{name}", layers))
-    data = effective(config, plugins)
-    return "\n".join([*_head(config), *_lines(data, (), places if origins else {})]) + "\n"
+    lines = _lines(effective(config, plugins), (), config.origins if origins else {})
+    return "\n".join([*_head(config), *lines]) + "\n"
 
 
 def _provider(provider: ProviderConfig) -> dict[str, Any]:
@@ -95,16 +92,13 @@ def _agent(agent: AgentDefinition) -> dict[str, Any]:
     }
 
 
-def _merged(layers: Sequence[Layer], path: KeyPath) -> dict[str, Any] | bool:
-    merged: dict[str, Any] | bool = {}
+def _merged(layers: Sequence[Layer], path: KeyPath) -> dict[str, Any] | Literal[False]:
+    merged: dict[str, Any] | Literal[False] = {}
     for layer in layers:
-        values = _as_written(layer.values, (), layer.variables)
-        if layer.settings_only and merged is False:
-            continue
-        if isinstance(values, dict) and isinstance(merged, dict):
-            merged = _merge(merged, values, path)
-        else:
-            merged = values
+        if layer.values is False:
+            merged = False
+        elif merged is not False or not layer.settings_only:
+            merged = _merge(merged or {}, _masked(layer.values, (), layer.variables), path)
     return merged
 
 
@@ -121,13 +115,16 @@ def _merge(weak: Mapping[str, Any], strong: Mapping[str, Any], path: KeyPath) ->
     return merged
 
 
-def _as_written(value: Any, path: KeyPath, variables: Mapping[str, str]) -> Any:
-    if dotted(path) in variables:
-        return variables[dotted(path)]
+def _as_written(value: Any, merged: Any) -> Any:
+    """Put `${NAME}` back into settings that a plugin validated."""
+    if isinstance(merged, str) and has_variable(merged):
+        return merged
     if isinstance(value, Mapping):
-        return {key: _as_written(item, (*path, key), variables) for key, item in value.items()}
+        known = merged if isinstance(merged, dict) else {}
+        return {key: _as_written(item, known.get(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_as_written(item, (*path, i), variables) for i, item in enumerate(value)]
+        items = merged[: len(value)] if isinstance(merged, list) else []
+        return [_as_written(*pair) for pair in zip_longest(value, items)]
     return value
 
 
@@ -143,15 +140,6 @@ def _masked(value: Any, path: KeyPath, variables: Mapping[str, str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_masked(item, (*path, index), variables) for index, item in enumerate(value)]
     return value
-
-
-def _layer_places(prefix: str, layers: Sequence[Layer]) -> dict[str, str]:
-    """Say for each key which layer it is from, the strongest last."""
-    places = {}
-    for layer in layers:
-        for name in layer.lines:
-            places[f"{prefix}.{name}".rstrip(".")] = f"{layer.source}:{layer.lines[name]}"
-    return places
 
 
 def _head(config: HarnessConfig) -> Iterator[str]:

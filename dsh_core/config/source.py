@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from dsh_core.config.mistakes import KeyPath, at, is_secret_name
-from dsh_core.config.yaml import Place
+from dsh_core.config.mistakes import KeyPath, Place, at, is_secret_name, position
 
 SourceKind: TypeAlias = Literal["user", "project", "environment", "options"]
 
@@ -41,8 +40,7 @@ class Source:
         for length in range(len(path), -1, -1):
             around = path[:length]
             if around in self.places:
-                line, column = self.places[around]
-                return f"{self.label}:{line}:{column}"
+                return position(self.label, self.places[around])
             if around in self.names:
                 return self.names[around]
         return self.label
@@ -55,9 +53,10 @@ class Source:
         """Whether this source says anything at a key path."""
         value: Any = self.data
         for key in path:
-            if not isinstance(value, dict) or key not in value:
+            try:
+                value = value[key]
+            except (KeyError, IndexError, TypeError):
                 return False
-            value = value[key]
         return True
 
     def hides(self, path: KeyPath) -> bool:

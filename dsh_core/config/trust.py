@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dsh_core.config.interpolate import has_variable, holds_rules
-from dsh_core.config.mistakes import KeyPath, dotted
-from dsh_core.config.yaml import Place
+from dsh_core.config.mistakes import KeyPath, Place, dotted
 from dsh_core.errors import ConfigError
 
 FILE = "trusted.json"

@@ -20,20 +20,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
-from dsh_core.config.mistakes import KeyPath, Mistake, at, found, refuse
+from dsh_core.config.mistakes import KeyPath, Mistake, Place, at, found, position, refuse
+from dsh_core.config.yaml_syntax import LIMIT_DEPTH, TOO_DEEP, syntax_error
 from dsh_core.errors import ConfigError
 
 _LOADER: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 LIMIT_BYTES = 1024 * 1024
 """The largest file that is read; far above anything written by hand."""
-
-LIMIT_DEPTH = 100
-"""How deep values may nest: below Python's recursion limit, above any real file."""
 
 LIMIT_VALUES = 100_000
 """How many values a document may have once its aliases are copied ("billion laughs")."""
@@ -50,13 +48,6 @@ _CONSTANTS: dict[str, bool | None] = {
     "true": True,
     "false": False,
 }
-
-
-class Place(NamedTuple):
-    """A position in a file, counted from 1. For a mapping's entry it is the key's."""
-
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +76,7 @@ def read_document(content: bytes, name: str) -> Document:
     if not isinstance(document.data, dict):
         raise ConfigError(
             f"the file must be a mapping, found {found(document.data, hidden=True)}",
-            where=_position(name, document.places[()]),
+            where=position(name, document.places[()]),
             remedy="Begin with keys such as `providers:`, `agents:` or `plugins:`.",
         )
     return document
@@ -96,8 +87,8 @@ def read_value(text: str, name: str) -> Document:
     try:
         mistakes = _check_events(text, name)
         node = yaml.compose(text, _LOADER)
-    except yaml.YAMLError as error:
-        raise _syntax_error(error, text, name) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the latter by `\\U` escapes
+        raise syntax_error(error, text, name) from None
     if node is None:
         return Document(None)
     builder = _Builder(name, mistakes)
@@ -203,9 +194,11 @@ class _Builder:
             remedy = "Write the keys out, or use an alias for a whole value."
             self._add(node, path, "merge keys (<<) are not read", remedy)
             return None
+        if not text:
+            self._add(node, path, "a key is missing before `:`", "Write one.")
+            return None
         if is_ambiguous(text) or not isinstance(plain_scalar(text), str):
-            message = f"the key `{text}` is not text" if text else "a key is missing before `:`"
-            self._add(node, path, message, f"Write '{text}' in quotes.")
+            self._add(node, path, f"the key `{text}` is not text", f"Write '{text}' in quotes.")
             return None
         return text
 
@@ -215,7 +208,7 @@ class _Builder:
             return text
         if is_ambiguous(text):
             place = self.places.get(path, _place(node))
-            self.mistakes.append(ambiguous(text, at(_position(self.name, place), path)))
+            self.mistakes.append(ambiguous(text, at(position(self.name, place), path)))
             return text
         value = plain_scalar(text)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -223,16 +216,16 @@ class _Builder:
         return value
 
     def _add(self, node: yaml.Node, path: KeyPath, message: str, remedy: str) -> None:
-        where = at(_position(self.name, _place(node)), path)
+        where = at(position(self.name, _place(node)), path)
         self.mistakes.append(Mistake(where, message, remedy))
 
     def _too_much(self, node: yaml.Node, path: KeyPath, message: str) -> ConfigError:
-        where = at(_position(self.name, _place(node)), path[:8])
+        where = at(position(self.name, _place(node)), path[:8])
         return ConfigError(message, where=where, remedy="Write the values out.")
 
 
 def _check_events(text: str, name: str) -> list[Mistake]:
-    """Look at the stream before a graph is made of it: depth, documents and tags."""
+    """Look at the stream before a graph is made of it: depth, documents, tags, escapes."""
     mistakes: list[Mistake] = []
     depth = documents = 0
     for event in yaml.parse(text, _LOADER):
@@ -241,15 +234,17 @@ def _check_events(text: str, name: str) -> list[Mistake]:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         documents += isinstance(event, yaml.DocumentStartEvent)
-        where = _position(name, _place(event))
+        where = position(name, _place(event))
         if depth > LIMIT_DEPTH:
-            message = f"values nest deeper than {LIMIT_DEPTH} levels"
-            raise ConfigError(message, where=where, remedy="Check brackets and indentation.")
+            raise ConfigError(TOO_DEEP, where=where, remedy="Check brackets and indentation.")
         if documents > 1:
             message = "the file holds a second document"
             raise ConfigError(
                 message, where=where, remedy="Remove the `---` line and what follows."
             )
+        if isinstance(event, yaml.ScalarEvent) and not is_utf8(event.value):
+            message = "an escape gives half a character (a lone surrogate)"
+            mistakes.append(Mistake(where, message, "Write the character itself."))
         tag = getattr(event, "tag", None)
         if tag is not None:
             message = f"tags are not read, found `{tag.replace('tag:yaml.org,2002:', '!!')}`"
@@ -272,43 +267,6 @@ def _decode(content: bytes, name: str) -> str:
         ) from None
 
 
-def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> ConfigError:
-    if isinstance(error, yaml.reader.ReaderError):
-        line = text.count("\n", 0, error.position) + 1
-        message = "the file holds a control character"
-        return ConfigError(message, where=f"{name}:{line}", remedy="Remove or escape it.")
-    mark = getattr(error, "problem_mark", None)
-    if mark is None:
-        return ConfigError(str(error), where=name, remedy="Check the file's YAML.")
-    lines = text.split("\n")
-    line_text = lines[mark.line] if mark.line < len(lines) else ""
-    message, remedy = _explain(getattr(error, "problem", None) or "", line_text, mark.column)
-    place = Place(mark.line + 1, mark.column + 1)
-    return ConfigError(message, where=_position(name, place), remedy=remedy)
-
-
-def _explain(problem: str, line: str, column: int) -> tuple[str, str]:
-    indentation = line[: len(line) - len(line.lstrip(" \t"))]
-    character = line[column : column + 1]
-    if "\t" in indentation or character == "\t":
-        return "a tab stands where YAML wants spaces", "Replace the tab by spaces."
-    if "mapping values are not allowed" in problem:
-        return (
-            "a second `: ` stands on this line",
-            "Put the text in quotes, or fix the indentation.",
-        )
-    if "cannot start any token" in problem:
-        return f"unquoted text cannot start with `{character}`", "Put the text in quotes."
-    if "undefined alias" in problem:
-        return "an alias (*) without its anchor (&)", "Put text that starts with `*` in quotes."
-    if "expected ':'" in problem:
-        return "a key without `:`", "Write `key: value`, and check the indentation."
-    return (
-        problem or "this is not YAML",
-        "Check quotes, brackets and indentation on and above this line.",
-    )
-
-
 def _is_plain(node: yaml.ScalarNode) -> bool:
     return not node.style  # libyaml says "", the Python parser None
 
@@ -316,7 +274,3 @@ def _is_plain(node: yaml.ScalarNode) -> bool:
 def _place(start: yaml.Node | yaml.Event) -> Place:
     mark: Any = start.start_mark
     return Place(mark.line + 1, mark.column + 1)
-
-
-def _position(name: str, place: Place) -> str:
-    return f"{name}:{place.line}:{place.column}"

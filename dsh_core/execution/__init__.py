@@ -95,3 +95,8 @@ def system_bytes(text: str) -> bytes:
 def system_text(data: bytes) -> str:
     """Decode what the system gave, so that `system_bytes` gives it back."""
     return data.decode("utf-8", "surrogateescape")
+
+
+def readable(text: str | Path) -> str:
+    """Return a path or other text of the system for people and models: Unicode, always."""
+    return system_bytes(str(text)).decode("utf-8", "replace")

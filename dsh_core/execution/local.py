@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import cast
 
 from dsh_core.errors import ToolError
-from dsh_core.execution import Command, Process, Survivor, system_bytes, system_text
+from dsh_core.execution import Command, Process, Survivor, readable, system_bytes
 from dsh_core.execution.family import MARK_VARIABLE, Family, running_processes
 from dsh_core.execution.leftovers import Leftovers
 
@@ -49,7 +49,7 @@ class LocalExecutor:
     def __init__(self) -> None:
         self._leftovers = Leftovers()
         self._numbers = itertools.count(1)
-        self._finalizer = weakref.finalize(self, self._leftovers.end)
+        weakref.finalize(self, self._leftovers.end)
         self._unwanted: set[asyncio.Task[None]] = set()
 
     @property
@@ -71,7 +71,7 @@ class LocalExecutor:
         kill_at = asyncio.get_running_loop().time() + grace_seconds
         if self._leftovers.is_watching:
             await _end_family(self._leftovers.family, lambda: kill_at)
-        self._finalizer()
+        self._leftovers.end()
 
     async def _start(self, command: Command) -> LocalProcess:
         self._leftovers.watch()
@@ -235,7 +235,7 @@ async def _end_family(family: Family, kill_at: Callable[[], float]) -> None:
 
 def _reason(error: OSError | ValueError, command: Command) -> str:
     """Say in plain words why a command cannot be started."""
-    program = command.argv[0]
+    program = readable(command.argv[0])
     if not isinstance(error, OSError):
         return f"cannot start {program}: an argument or a variable holds a NUL character"
     if error.errno == errno.E2BIG:
@@ -244,10 +244,8 @@ def _reason(error: OSError | ValueError, command: Command) -> str:
             f"cannot start {program}: the command is too long for the system ({size} bytes); "
             "write it to a file and run that"
         )
-    about = error.filename
-    place = system_text(about) if isinstance(about, bytes) else about
-    if place == str(command.cwd):
-        return f"cannot start {program} in {place}: {_plain(error)}"
+    if error.filename == system_bytes(str(command.cwd)):
+        return f"cannot start {program} in {readable(command.cwd)}: {_plain(error)}"
     if isinstance(error, FileNotFoundError):
         return f"cannot start {program}: there is no such program on PATH"
     return f"cannot start {program}: {_plain(error)}"

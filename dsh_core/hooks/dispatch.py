@@ -140,6 +140,20 @@ class Hooks:
                     named = as_plugin_error(implementation.plugin, chain.hook, error)
                     self.report(named, kwargs)
 
+    def emit_from(
+        self, plugin: str, spec: Callable[P, None], /, *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Notify one plugin, synchronously. Raises what it raises, naming it."""
+        chain = self.chain(spec.__name__)
+        for implementation in chain.plain:
+            if implementation.plugin == plugin:
+                try:
+                    self._timed(implementation, kwargs)
+                except BaseException as error:
+                    if is_stop(error):
+                        raise
+                    raise blamed(plugin, chain.hook, error) from error
+
     async def notify(
         self, spec: Callable[P, Awaitable[None]], /, *args: P.args, **kwargs: P.kwargs
     ) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,14 @@ class Plugins:
         Raises `ConfigError` for a plugin that is missing, broken or misconfigured, naming plugin,
         distribution, cause and remedy.
         """
+        self._load(is_strict=True)
+
+    def diagnose(self) -> list[PluginInfo]:
+        """Load what can be loaded; what cannot is `broken`, with its cause. Never raises for it."""
+        self._load(is_strict=False)
+        return self.infos()
+
+    def _load(self, *, is_strict: bool) -> None:
         if self._is_loaded:
             return
         self._is_loaded = True
@@ -162,19 +171,55 @@ class Plugins:
             layers = tuple(self.config.plugins.get(name, ()))
             self._loaded[name] = _Loaded(info, plugin, layers, inline=True)
         for name, info in self._infos.items():
-            if info.state == "on" and name not in self._loaded:
-                self._loaded[name] = self._import(info, found[name])
-            elif info.state in ("missing", "broken"):
+            if is_strict and info.state in ("missing", "broken"):
                 raise _start_error(info)
+            if info.state == "on" and name not in self._loaded:
+                with self._tolerating(name, is_strict):
+                    self._loaded[name] = self._import(info, found[name])
         self._bend()
-        instances = {
-            name: self._instance(loaded, loaded.layers)
-            for name, loaded in sorted(self._loaded.items(), key=lambda e: self._rank(e[0]))
-        }
-        self._register_all(self.base, instances)
-        for name, instance in instances.items():
-            self._infos[name].plugin = instance
-            self._ask_registrations(name)
+        instances: dict[str, object] = {}
+        for name in self._in_order():
+            with self._tolerating(name, is_strict):
+                loaded = self._loaded[name]
+                instance = self._instance(loaded, loaded.layers)
+                self._add_specs(self.base, name, instance)
+                instances[name] = instance
+        for name in self._in_order():
+            with self._tolerating(name, is_strict):
+                self._blamed(name, self.base.check, instances[name], name)
+        for name in self._in_order():
+            self.base.register(instances[name], name)
+            self._infos[name].plugin = instances[name]
+        self.base.manager.check_pending()
+        for name in self._in_order():
+            with self._tolerating(name, is_strict):
+                self._ask_registrations(name)
+
+    def _in_order(self) -> list[str]:
+        return sorted(self._loaded, key=self._rank)
+
+    @contextmanager
+    def _tolerating(self, name: str, is_strict: bool) -> Iterator[None]:
+        """Unless strict, leave out a plugin that cannot start instead of raising."""
+        try:
+            yield
+        except ConfigError as error:
+            if is_strict:
+                raise
+            info = self._infos[name]
+            if info.state == "on":
+                info.state, info.cause, info.remedy = "broken", str(error), ""
+            self._loaded.pop(name, None)
+
+    def target(self, name: str) -> object | None:
+        """Return a plugin's class or module; imports it if it is not loaded, None if it cannot."""
+        if name in self._loaded:
+            loaded: object = self._loaded[name].target
+            return loaded
+        found = self.survey().get(name)
+        if found is None or self._infos[name].state == "broken":
+            return None
+        return found.load()
 
     def _import(self, info: PluginInfo, found: Found) -> _Loaded:
         try:
@@ -226,14 +271,17 @@ class Plugins:
 
     def _register_all(self, hooks: Hooks, instances: Mapping[str, object]) -> None:
         for name, instance in instances.items():
-            module = getattr(instance, "hookspecs", None)
-            if module is not None:
-                self._blamed(name, hooks.add_specs, module)
+            self._add_specs(hooks, name, instance)
         for name, instance in instances.items():
             self._blamed(name, hooks.check, instance, name)
         for name, instance in instances.items():
             hooks.register(instance, name)
         hooks.manager.check_pending()
+
+    def _add_specs(self, hooks: Hooks, name: str, instance: object) -> None:
+        module = getattr(instance, "hookspecs", None)
+        if module is not None:
+            self._blamed(name, hooks.add_specs, module)
 
     def _blamed(self, name: str, action: Any, *arguments: Any) -> None:
         try:

@@ -69,14 +69,14 @@ class Check:
                 found.say(place, _misfit(self.types, value))
                 return None
             value = fit
+        if not isinstance(value, _SCALARS):
+            value = self._parts(value, place, found)
         if self.choices is not None and not self.is_choice(value):
             found.say(place, f"expected {_one_of(self.choices)}, got {shown(value)}")
             return None
         for rule in self.rules:
             if problem := rule(value):
                 found.say(place, problem)
-        if not isinstance(value, _SCALARS):
-            value = self._parts(value, place, found)
         for check in self.also:
             value = check.check(value, place, found)
         for group in self.groups:
@@ -110,22 +110,16 @@ class Check:
             found.say(place, str(error) or type(error).__name__)
         return None
 
-    def could_take(self, value: JsonValue) -> bool:
-        """Whether type and tag fields (those with `const` or `enum`) do not speak against it."""
-        if not self.could_be(value):
-            return False
-        if isinstance(value, Mapping):
-            return all(
-                check.is_choice(value[name])
-                for name, check in self.fields()
-                if check.choices is not None and name in value
-            )
-        return True
-
     def could_be(self, value: JsonValue) -> bool:
         """Whether the value is, or clearly means, a type that fits."""
         types = self.all_types()
         return types is None or fitted(value, types, lenient=True) is not MISFIT
+
+    def has_tags(self, value: JsonValue) -> bool:
+        """Whether fields that have `const` or `enum`, and so tell forms apart, have such a value."""
+        return not isinstance(value, Mapping) or all(
+            check.is_choice(value[name]) for name, check in self.fields() if name in value
+        )
 
     def all_types(self) -> frozenset[str] | None:
         """Types that fit, looking through references and alternatives; None = any."""
@@ -226,10 +220,10 @@ class Alternatives:
             return fits[0][1]
         if not found.lenient:
             found.say(place, "fits none of its forms")
-        likely = [check for check in self.checks if check.could_take(value)]
+        likely = [check for check in self.checks if check.could_be(value)]
+        likely = [check for check in likely if check.has_tags(value)] or likely
         if len(likely) == 1:
             return likely[0].check(value, place, found)
-        likely = likely or [check for check in self.checks if check.could_be(value)]
         if not likely:
             found.say(place, _misfit(self.all_types() or frozenset(), value))
             return None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import operator
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from dsh_core.codec import JsonValue
+from dsh_core.codec import JsonValue, to_json
 from dsh_core.errors import UserError
 from dsh_core.tools.checker import ANYTHING, NOTHING, Alternatives, Check, Rule
-from dsh_core.tools.coerce import TYPES, shown, type_of
+from dsh_core.tools.coerce import DEPTH_LIMIT, TYPES, is_deep, shown, type_of
 
 _EXACT: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -46,13 +47,15 @@ def compiled(schema: Mapping[str, Any]) -> Check:
     References may point anywhere into it, in circles too if each round goes one level down into
     the value. Raises `UserError` with the key path of what is no JSON Schema.
     """
+    if is_deep(schema):
+        raise _error("#", f"it is nested more than {DEPTH_LIMIT} deep")
     compiler = _Compiler(schema)
     try:
         check = compiler.check_of(schema, "#")
         for part in (check, *compiler.referred.values()):
             part.all_types()
     except RecursionError:
-        raise _error("#", "it refers to itself without end, or is too deep") from None
+        raise _error("#", "it refers to itself without end") from None
     return check
 
 
@@ -188,8 +191,10 @@ def _widened(names: Iterable[str]) -> frozenset[str]:
 
 def _choices_of(schema: Mapping[str, Any], where: str) -> tuple[JsonValue, ...] | None:
     if "const" in schema:
-        return (schema["const"],)
-    return tuple(_list(schema["enum"], f"{where}/enum")) if "enum" in schema else None
+        return (to_json(schema["const"]),)
+    if "enum" in schema:
+        return tuple(to_json(choice) for choice in _list(schema["enum"], f"{where}/enum"))
+    return None
 
 
 def _rules_of(schema: Mapping[str, Any], where: str) -> Iterable[Rule]:
@@ -201,18 +206,23 @@ def _rules_of(schema: Mapping[str, Any], where: str) -> Iterable[Rule]:
             raise _error(f"{where}/{keyword}", f"{bound!r} is not a number")
         plural = "s" if unit and bound != 1 else ""
         text = f"expected {words} {shown(bound)}{unit}{plural}, got"
-        yield partial(_bound_problem, kinds, lambda size, h=holds, b=bound: h(size, b), text)
-    if isinstance(text := schema.get("pattern"), str) and (pattern := _pattern(text)):
+        yield partial(_bound_problem, kinds, holds, bound, text)
+    regex = schema.get("pattern")
+    if isinstance(regex, str) and (pattern := _pattern(regex)):
         yield partial(_pattern_problem, pattern)
 
 
 def _bound_problem(
-    kinds: tuple[type, ...], holds: Callable[[Any], bool], text: str, value: JsonValue
+    kinds: tuple[type, ...],
+    holds: Callable[[Any, Any], bool],
+    bound: float,
+    text: str,
+    value: Any,
 ) -> str | None:
     if not isinstance(value, kinds) or isinstance(value, bool):
         return None
-    size = value if isinstance(value, _NUMBERS) else len(value)
-    return None if holds(size) else f"{text} {shown(size)}"
+    size: float = value if kinds is _NUMBERS else len(value)
+    return None if holds(size, bound) else f"{text} {shown(size)}"
 
 
 def _pattern_problem(pattern: re.Pattern[str], value: JsonValue) -> str | None:
@@ -224,7 +234,9 @@ def _pattern_problem(pattern: re.Pattern[str], value: JsonValue) -> str | None:
 def _pattern(text: str) -> re.Pattern[str] | None:
     """Compile a pattern; one that only ECMA 262 knows is left for the tool to check."""
     try:
-        return re.compile(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the author of the pattern does not see them
+            return re.compile(text)
     except (re.error, OverflowError, RecursionError):
         return None
 

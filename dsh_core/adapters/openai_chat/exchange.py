@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from dsh_core.adapters.openai_chat.failures import request_id
@@ -38,16 +38,32 @@ class Exchange:
         idle_seconds: Silence allowed; 0 = any.
     """
 
+    __slots__ = (
+        "_body",
+        "_decoder",
+        "_endpoint",
+        "_errors",
+        "_feed",
+        "_head",
+        "_idle_seconds",
+        "_is_settling",
+        "_next",
+        "_pieces",
+        "_reply",
+        "_response",
+        "_watchdog",
+    )
+
     def __init__(self, endpoint: Endpoint, idle_seconds: float):
         self._endpoint = endpoint
+        self._errors = (asyncio.CancelledError, endpoint.http.HTTPError)
         self._idle_seconds = idle_seconds
         self._watchdog = Watchdog(idle_seconds)
         self._response: httpx.Response | None = None
-        self._pieces: AsyncIterator[bytes] | None = None
         self._decoder = SseDecoder()
         self._feed: Callable[[bytes], list[bytes]] = self._feed_first
         self._head = b""
-        self._whole: list[bytes] = []  # the pieces of a body that is one JSON object
+        self._body: list[bytes] = []  # the pieces of a body that is one JSON object
         self._is_settling = False
 
     async def begin(self, client: httpx.AsyncClient, body: bytes) -> Reply:
@@ -55,8 +71,8 @@ class Exchange:
 
         Raises `LlmFailure` for an answer that is not 200, or none.
         """
-        endpoint = self._endpoint
-        response = await self._wait(client.send(endpoint.request(body), stream=True))
+        request = self._endpoint.request(body)
+        response = await self._wait(client.send(request, stream=True))
         self._response = response
         if response.headers.get("content-encoding", "identity") == "identity":
             # what `aiter_raw` iterates, without its own work on each piece
@@ -64,12 +80,11 @@ class Exchange:
         else:
             self._pieces = response.aiter_bytes()
         self._next = self._pieces.__anext__
+        failures = self._endpoint.failures
         if response.status_code != 200:
-            body = await self._read_some()
-            raise endpoint.failures.refused(response.status_code, response.headers, body)
-        self._request_id = request_id(response.headers)
-        self._is_labelled = "event-stream" in response.headers.get("content-type", "")
-        self._reply = Reply(endpoint.failures, self._request_id)
+            excerpt = await self._read_some()
+            raise failures.refused(response.status_code, response.headers, excerpt)
+        self._reply = Reply(failures, request_id(response.headers))
         return self._reply
 
     async def read(self) -> bool:
@@ -78,58 +93,67 @@ class Exchange:
         Raises `LlmFailure` when the connection breaks or goes silent before the answer is whole.
         """
         reply, watchdog = self._reply, self._watchdog
-        if reply.out:  # taken by now: the time since then is the consumer's
+        if reply.out:  # taken by now: the time since then was the consumer's
             reply.out.clear()
             watchdog.progress()
-        if reply.done or reply.failure is not None:
+        if reply.ended:
             await self._drain()
             return False
+        watchdog.waiting = asyncio.current_task()
         try:
-            data = await self._wait(self._next())
+            data = await self._next()
         except StopAsyncIteration:
             self._end()
-            return False
-        except LlmFailure:
-            if reply.reason is None:
+            return bool(reply.out)
+        except self._errors as error:
+            if (failure := self._failure_of(error)) is None:
                 raise
-            return False
+            if reply.reason is not None:
+                return False
+            raise failure from error
+        finally:
+            watchdog.waiting = None
         for payload in self._feed(data):
             if reply.take(payload):
                 break
-        if reply.reason is not None and not self._is_settling:
+        if reply.reason is not None and not (reply.ended or self._is_settling):
             self._is_settling = True
-            watchdog.limit(min(self._idle_seconds, SETTLE_SECONDS) or SETTLE_SECONDS)
+            watchdog.limit(min(self._idle_seconds or SETTLE_SECONDS, SETTLE_SECONDS))
         return True
 
     async def close(self) -> None:
-        """Release the connection: to be used again where the body was read to its end."""
+        """Release the connection: for another request where the body was read to its end."""
         self._watchdog.stop()
         if self._response is not None:
             await self._response.aclose()
-        if hasattr(self._pieces, "aclose"):
-            await self._pieces.aclose()
+            if isinstance(self._pieces, AsyncGenerator):
+                await self._pieces.aclose()
 
     async def _wait(self, step: Awaitable[T]) -> T:
-        """Wait for the network under the watchdog."""
-        watchdog, failures = self._watchdog, self._endpoint.failures
-        watchdog.waiting = asyncio.current_task()
+        """Wait for the network under the watchdog, as `read` does on its own to save the call."""
+        self._watchdog.waiting = asyncio.current_task()
         try:
             return await step
-        except asyncio.CancelledError:
-            if not watchdog.caught():
+        except self._errors as error:
+            if (failure := self._failure_of(error)) is None:
                 raise
-            raise failures.silent(self._idle_seconds) from None
-        except self._endpoint.http.HTTPError as error:
-            timed_out = isinstance(error, self._endpoint.http.TimeoutException)
-            begun = self._response is not None
-            raise failures.broken(error, timed_out=timed_out, begun=begun) from error
+            raise failure from error
         finally:
-            watchdog.waiting = None
+            self._watchdog.waiting = None
+
+    def _failure_of(self, error: BaseException) -> LlmFailure | None:
+        """Say what an error of the network means; None for a cancellation by someone else."""
+        failures = self._endpoint.failures
+        if isinstance(error, asyncio.CancelledError):
+            return failures.silent(self._idle_seconds) if self._watchdog.caught() else None
+        return failures.broken(
+            error,
+            timed_out=isinstance(error, self._endpoint.http.TimeoutException),
+            begun=self._response is not None,
+        )
 
     async def _drain(self) -> None:
         """Read to the end of the body, if it comes at once; nothing of it counts."""
-        if self._reply.failure is not None:
-            return
         self._watchdog.limit(DRAIN_SECONDS)
         try:
             while True:
@@ -139,45 +163,41 @@ class Exchange:
 
     async def _read_some(self) -> bytes:
         """Read the beginning of a body, as much of it as comes."""
-        pieces, size = [], 0
+        pieces: list[bytes] = []
         try:
-            while size < BODY_LIMIT_BYTES:
+            while sum(map(len, pieces)) < BODY_LIMIT_BYTES:
                 pieces.append(await self._wait(self._next()))
-                size += len(pieces[-1])
         except (StopAsyncIteration, LlmFailure):
             pass
         return b"".join(pieces)[:BODY_LIMIT_BYTES]
 
     def _feed_first(self, data: bytes) -> list[bytes]:
-        """Look at the first bytes for what the body is: a label may lie."""
-        self._head = data
+        """Look at the first bytes for what the body is: its label may be wrong."""
+        self._head = data[:BODY_LIMIT_BYTES]
         opening = data.lstrip()[:1]
         if opening == b"<":
-            self._reply.failure = self._endpoint.failures.malformed(
-                "a web page", data[:BODY_LIMIT_BYTES], self._request_id
-            )
+            self._reply.refuse("a web page", self._head)
             return []
-        if opening in (b"{", b"["):
-            self._feed = self._feed_whole
-        else:
-            self._feed = self._decoder.feed
+        self._feed = self._feed_json if opening in (b"{", b"[") else self._decoder.feed
         return self._feed(data)
 
-    def _feed_whole(self, data: bytes) -> list[bytes]:
-        self._whole.append(data)
+    def _feed_json(self, data: bytes) -> list[bytes]:
+        self._body.append(data)
         return []
 
     def _end(self) -> None:
         """Fold what only the end of the body completes."""
-        reply = self._reply
-        if self._whole:
-            reply.take(b"".join(self._whole))
-            problem = None if reply.done else "JSON that is no chat completion"
-        else:
-            for payload in self._decoder.finish():
-                reply.take(payload)
-            is_stream = reply.begun or reply.done or not self._head.strip() or self._is_labelled
-            problem = None if is_stream else "something that is no event stream"
-        if problem and reply.failure is None:
-            data = (b"".join(self._whole) or self._head)[:BODY_LIMIT_BYTES]
-            reply.failure = self._endpoint.failures.malformed(problem, data, self._request_id)
+        reply, response = self._reply, self._response
+        if self._body:
+            body = b"".join(self._body)
+            self._body.clear()
+            reply.take(body)
+            if not reply.ended:
+                reply.refuse("JSON that is no chat completion", body[:BODY_LIMIT_BYTES])
+            return
+        for payload in self._decoder.finish():
+            reply.take(payload)
+        assert response is not None
+        is_labelled = "event-stream" in response.headers.get("content-type", "")
+        if self._head.strip() and not reply.begun and not is_labelled:
+            reply.refuse("something that is no event stream", self._head)

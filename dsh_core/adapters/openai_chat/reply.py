@@ -54,6 +54,7 @@ class Reply:
 
     __slots__ = (
         "_calls",
+        "_failure",
         "_failures",
         "_halves",
         "_next_block",
@@ -64,8 +65,7 @@ class Reply:
         "_unclean",
         "_usage",
         "begun",
-        "done",
-        "failure",
+        "ended",
         "out",
         "reason",
     )
@@ -81,13 +81,13 @@ class Reply:
         self._reasoning: int | None = None
         self._calls = Calls()
         self._usage: Any = None
+        self._failure: LlmFailure | None = None
         self._unclean = False  # an event held a lone surrogate: look at all text from there on
         self._halves: dict[int, tuple[type[Delta], str]] = {}  # block → first half of a pair
         self.out: list[Chunk] = []
         self.reason: str | None = None
-        self.failure: LlmFailure | None = None
-        self.begun = False
-        self.done = False
+        self.begun = False  # an event was read
+        self.ended = False  # nothing after this is to be read
 
     def take(self, payload: bytes) -> bool:
         """Fold one event; True when nothing after it is to be read."""
@@ -96,24 +96,28 @@ class Reply:
         except ValueError:
             marker = payload.strip()
             if marker in (b"", _DONE):
-                self.done = self.done or marker == _DONE
-                return self.done
+                self.ended = marker == _DONE
+                return self.ended
             event = self._parse_leniently(payload)
         self.begun = True
         try:
             self._fold(event)
         except (AttributeError, LookupError, TypeError):
-            self.failure = self._failures.malformed("an event", payload, self._request_id)
-        return self.failure is not None
+            self.refuse("a malformed event", payload)
+        return self.ended
+
+    def refuse(self, what: str, data: bytes) -> None:
+        """End the answer as malformed; `what` says what came in its place, `data` is its text."""
+        self._fail(self._failures.malformed(what, data, self._request_id))
 
     def finish(self) -> list[Chunk]:
         """Return what is left when the answer has ended: usage, then finish.
 
         Raises `LlmFailure` where the answer is not complete.
         """
-        if self.failure is not None:
-            raise self.failure
-        if self.reason is None and not self.done:
+        if self._failure is not None:
+            raise self._failure
+        if self.reason is None and not self.ended:
             raise self._failures.of(
                 "TRANSPORT", "ended its answer without a finish_reason", self._request_id
             )
@@ -124,6 +128,10 @@ class Reply:
             out.append(UsageChunk(read_usage(self._usage)))
         out.append(self._finish())
         return out
+
+    def _fail(self, failure: LlmFailure) -> None:
+        self._failure = failure
+        self.ended = True
 
     def _finish(self) -> Finish:
         reason, problem = self.reason, None
@@ -156,7 +164,7 @@ class Reply:
             self._usage = usage
         choices = event.get("choices")
         if event.get("error") or (not choices and event.get("object") == "error"):
-            self.failure = self._failures.reported(event, self._request_id)
+            self._fail(self._failures.reported(event, self._request_id))
             return
         if not choices:
             return
@@ -165,6 +173,7 @@ class Reply:
             self._fold_delta(delta)
         elif message := choice.get("message"):
             self._fold_delta(message, whole=True)
+            self.ended = True
         if reason := choice.get("finish_reason"):
             self.reason = str(reason).lower()
             self._usage = choice.get("usage") or self._usage  # Moonshot's place for it
@@ -181,8 +190,6 @@ class Reply:
         if calls := delta.get("tool_calls"):
             for position, fragment in enumerate(calls):
                 self._fold_call(fragment, position if whole else fragment.get("index"))
-        if whole:
-            self.done = True
 
     def _fold_call(self, fragment: Any, index: object) -> None:
         function = fragment.get("function") or {}

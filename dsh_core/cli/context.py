@@ -1,0 +1,144 @@
+"""What a command is given: the configuration and the harness, made when asked for."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsh_core.errors import ConfigError, UserError
+
+if TYPE_CHECKING:
+    from dsh_core.agents import Agent
+    from dsh_core.config.model import HarnessConfig
+    from dsh_core.config.trust import TrustStore
+    from dsh_core.harness import Harness
+
+
+@dataclass(slots=True)
+class CliContext:
+    """The core options of a command line, and what follows from them.
+
+    Args:
+        command: The command's name.
+        config_file: `-c`.
+        agent: `-a`.
+        blocked: Names from `-p no:NAME`.
+        overrides: `-s KEY=VALUE`.
+        safe: `--safe`.
+        cwd: Where the command was started.
+        environ: Its environment.
+    """
+
+    command: str
+    config_file: Path | None = None
+    agent: str | None = None
+    blocked: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    safe: bool = False
+    cwd: Path = field(default_factory=Path.cwd)
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    _config: HarnessConfig | None = None
+
+    @classmethod
+    def from_options(cls, options: argparse.Namespace, *, command: str) -> CliContext:
+        """Read the core options. Raises `UserError` for what they cannot be."""
+        for value in options.block:
+            if not value.startswith("no:") or not value[3:]:
+                raise UserError(f"-p {value} is not understood", remedy="Write -p no:NAME.")
+        return cls(
+            command,
+            Path(options.config) if options.config else None,
+            options.agent,
+            tuple(value[3:] for value in options.block),
+            tuple(options.overrides),
+            options.safe,
+        )
+
+    @property
+    def trust(self) -> TrustStore:
+        """Which project files the user has agreed to."""
+        from dsh_core.config.files import user_dir
+        from dsh_core.config.trust import TrustStore
+
+        return TrustStore(user_dir(self.environ))
+
+    def config(self) -> HarnessConfig:
+        """Load the configuration once. Raises `ConfigError`."""
+        if self._config is None:
+            from dsh_core.config.load import load_config
+
+            self._config = load_config(
+                cwd=self.cwd,
+                file=self.config_file,
+                environ=self.environ,
+                overrides=self.overrides,
+                blocked=self.blocked,
+                safe=self.safe,
+                trust=self.trust,
+            )
+        return self._config
+
+    def forget_config(self) -> None:
+        """Load it anew next time, as after the user agreed to a file."""
+        self._config = None
+
+    def build(self, *, plugins: Mapping[str, object] | None = None, trace: bool = False) -> Harness:
+        """Return a harness with its plugins loaded, not started. Raises `ConfigError`."""
+        from dsh_core.harness import Harness
+
+        harness = Harness(self.config(), plugins=plugins or {}, cwd=self.cwd, trace=trace)
+        harness.plugins.load()
+        return harness
+
+    @asynccontextmanager
+    async def harness(
+        self, *, agent: str | None = None, plugins: Mapping[str, object] | None = None
+    ) -> AsyncIterator[Harness]:
+        """Run a harness; `agent` is checked to exist."""
+        harness = self.build(plugins=plugins)
+        harness.definition(agent or self.agent)
+        async with harness:
+            yield harness
+
+    def check_model(self, agent: Agent) -> None:
+        """Raise `ConfigError` when an agent cannot ask any model, before it tries."""
+        from dsh_core import hookspecs
+        from dsh_core.config.load import missing_key_error, missing_model_error
+
+        hooks = agent.hooks
+        if hooks.has(hookspecs.agent_request) or hooks.has(hookspecs.llm_stream):
+            return  # a plugin may choose the model, or answer itself
+        model = agent.options.model
+        if model is None:
+            raise missing_model_error(self.config(), self.environ)
+        provider = agent.harness.llm.providers.get(model.partition("/")[0])
+        if provider is None:
+            known = ", ".join(agent.harness.llm.providers) or "none"
+            raise ConfigError(
+                f"model {model!r} names a provider that is not configured",
+                remedy=f"Providers: {known}. Models are written PROVIDER/MODEL.",
+            )
+        key = provider.api_key
+        if provider.key_hint and (key is None or not key.reveal().strip()):
+            raise missing_key_error(provider, self.environ)
+
+
+def is_interactive() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def say(text: str) -> None:
+    """Write a line for the person to standard error."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def show(text: Any = "") -> None:
+    """Write a line of the command's result to standard output."""
+    print(text, flush=True)  # noqa: T201

@@ -1,0 +1,97 @@
+"""`--json`: the session as JSON lines on standard output, and nothing else there.
+
+The first line is `{"type": "dsh/header", "version": 1, …}`; then come the session's events as they
+are appended, `dsh/error` lines for failures beside the log, and `dsh/result` at the end.
+The format is described in docs/json.md; the version changes when a field changes its meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import IO, Any
+
+from dsh_core import __version__
+from dsh_core.agents import Agent
+from dsh_core.chunks import Usage
+from dsh_core.codec import to_json
+from dsh_core.content import text_of
+from dsh_core.errors import LlmFailure, PluginError, UserError, error_chain
+from dsh_core.events import AssistantMessage, Event, TurnEnd, TurnEndReason, UsageEvent
+from dsh_core.marks import hookimpl
+from dsh_core.session import Session
+
+JSON_VERSION = 1
+
+
+def line(value: Any) -> str:
+    """Return one line of JSON, ASCII only: it survives any pipe."""
+    return json.dumps(value, separators=(",", ":")) + "\n"
+
+
+def error_line(error: BaseException, **place: int) -> str:
+    """Return a `dsh/error` line."""
+    code = "UNKNOWN"
+    if isinstance(error, LlmFailure):
+        code = error.code
+    elif isinstance(error, PluginError):
+        code = "PLUGIN"
+    elif isinstance(error, UserError):
+        code = "CONFIG"
+    plugin = {"plugin": error.plugin} if isinstance(error, PluginError) else {}
+    return line(
+        {"type": "dsh/error", "code": code, "message": error_chain(error), **place, **plugin}
+    )
+
+
+class JsonLines:
+    """Writes what happens to one session, flushed line by line."""
+
+    def __init__(self, output: IO[str]):
+        self._output = output
+        self._text = ""
+        self._usage = Usage()
+        self._reason: TurnEndReason | None = None
+
+    @hookimpl
+    def session_created(self, session: Session) -> None:
+        """Write the header and what the session starts with."""
+        header = {"type": "dsh/header", "version": JSON_VERSION, "dsh": __version__}
+        self._write(line({**header, "session": to_json(session.header)}))
+        for event in session.events:
+            self._write(line(event.to_json()))
+
+    @hookimpl
+    def session_event(self, event: Event) -> None:
+        """Write an event."""
+        self._write(line(event.to_json()))
+        match event.data:
+            case AssistantMessage(content=content, interrupted=False):
+                self._text = text_of(content) or self._text
+            case UsageEvent(usage=usage):
+                self._usage = self._usage + usage
+            case TurnEnd(reason=reason):
+                self._reason = reason
+
+    @hookimpl
+    def agent_error(self, turn: int, step: int, error: BaseException) -> None:
+        """Write a failure."""
+        self._write(error_line(error, turn=turn, step=step))
+
+    @hookimpl
+    def agent_disposed(self, agent: Agent) -> None:
+        """Write the result: the last answer, why the last turn ended, what it cost."""
+        self._write(
+            line(
+                {
+                    "type": "dsh/result",
+                    "session_id": agent.id,
+                    "text": self._text,
+                    "reason": to_json(self._reason) if self._reason is not None else None,
+                    "usage": to_json(self._usage),
+                }
+            )
+        )
+
+    def _write(self, text: str) -> None:
+        self._output.write(text)
+        self._output.flush()

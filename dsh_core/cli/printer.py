@@ -1,0 +1,155 @@
+"""`dsh run` as text: the answer on standard output, what happens meanwhile on standard error.
+
+On a terminal the answer streams. In a pipe only finished answers are written: what a failed attempt
+began, or what the model says between tool calls, is not part of the result.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from dsh_core.agents import Agent
+from dsh_core.chunks import Chunk, ReasoningDelta, TextDelta
+from dsh_core.cli.context import say
+from dsh_core.cli.screen import one_line, printable
+from dsh_core.content import ToolCall, text_of
+from dsh_core.errors import PluginError, error_chain
+from dsh_core.events import (
+    Aborted,
+    AssistantMessage,
+    Completed,
+    Errored,
+    ErrorEvent,
+    Event,
+    LimitReached,
+    LlmRetry,
+    PluginTrace,
+    ToolCallEvent,
+    ToolProgress,
+    ToolResultEvent,
+    TurnEnd,
+    TurnEndReason,
+)
+from dsh_core.marks import hookimpl
+
+
+class Printer:
+    """Shows a run to a person.
+
+    Args:
+        is_live: Standard output is a terminal: stream to it.
+        is_quiet: Show nothing but answers and errors.
+    """
+
+    def __init__(self, *, is_live: bool, is_quiet: bool):
+        self._is_live = is_live
+        self._is_quiet = is_quiet
+        self._is_mid_line = False
+        self._was_streamed = False
+        self._calls: dict[str, str] = {}
+
+    @hookimpl
+    def agent_stream_chunk(self, chunk: Chunk) -> None:
+        """Stream text to a terminal."""
+        if not self._is_live:
+            return
+        if isinstance(chunk, TextDelta):
+            self._stream(printable(chunk.text))
+            self._was_streamed = True
+        elif isinstance(chunk, ReasoningDelta) and not self._is_quiet:
+            self._stream(f"\x1b[2m{printable(chunk.text)}\x1b[0m")
+
+    @hookimpl
+    def session_event(self, event: Event) -> None:
+        """Show what is worth a line."""
+        match event.data:
+            case AssistantMessage() as message:
+                self._answer(message)
+            case ErrorEvent(message=text):
+                self._tell(f"error: {printable(text)}")
+            case LlmRetry(attempt=attempt, delay_seconds=delay, code=code, message=text):
+                self._note(f"retry {attempt} in {delay:.1f} s: {code}: {one_line(text)}")
+            case TurnEnd(reason=reason):
+                self._ended(reason)
+            case ToolCallEvent() | ToolResultEvent() | ToolProgress() | PluginTrace() as data:
+                self._activity(data)
+
+    @hookimpl
+    def agent_error(self, agent: Agent, error: BaseException) -> None:
+        """Show a plugin's failure that does not end the turn; others are events."""
+        if isinstance(error, PluginError):
+            self._note(f"plugin failed: {one_line(error_chain(error), 300)}")
+
+    @hookimpl
+    def agent_disposed(self) -> None:
+        """End the last line."""
+        self._break_line()
+
+    def _answer(self, message: AssistantMessage) -> None:
+        text = text_of(message.content)
+        if self._was_streamed:
+            self._was_streamed = False
+            self._break_line()
+        elif text and any(isinstance(block, ToolCall) for block in message.content):
+            self._note(printable(text))
+        elif text:
+            sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+            sys.stdout.flush()
+
+    def _activity(self, data: ToolCallEvent | ToolResultEvent | ToolProgress | PluginTrace) -> None:
+        match data:
+            case ToolCallEvent(call_id=call_id, name=name, arguments=arguments):
+                self._calls[call_id] = name
+                self._note(f"→ {name} {one_line(arguments)}")
+            case ToolResultEvent(call_id=call_id, content=content, is_error=is_error):
+                mark = "✗" if is_error else "✓"
+                name = self._calls.pop(call_id, "tool")
+                self._note(f"{mark} {name}: {one_line(text_of(content))}{_changes(data.meta)}")
+            case ToolProgress(text=text):
+                self._note(f"  {one_line(text)}")
+            case PluginTrace(hook=hook, seconds=seconds, ran=ran):
+                who = "; ".join(_traced(one) for one in ran)
+                self._note(f"  trace {hook} {seconds * 1000:.2f} ms: {who}")
+
+    def _ended(self, reason: TurnEndReason) -> None:
+        match reason:
+            case Completed() | Errored():
+                return
+            case LimitReached(message=text):
+                self._tell(f"stopped: {text}")
+            case Aborted(reason=why):
+                self._tell(f"aborted{f': {why}' if why else ''}")
+            case _:
+                self._tell(f"the turn ended: {reason.type}")
+
+    def _stream(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._is_mid_line = not text.endswith("\n")
+
+    def _break_line(self) -> None:
+        if self._is_mid_line:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._is_mid_line = False
+
+    def _note(self, text: str) -> None:
+        if not self._is_quiet:
+            self._tell(text)
+
+    def _tell(self, text: str) -> None:
+        self._break_line()
+        say(text)
+
+
+def _traced(one: Mapping[str, Any]) -> str:
+    changed = f" changed {', '.join(one['changed'])}" if one.get("changed") else ""
+    return f"{one['plugin']} {one.get('seconds', 0) * 1000:.2f} ms{changed}"
+
+
+def _changes(meta: Mapping[str, Any] | None) -> str:
+    if meta and "lines_added" in meta and "lines_removed" in meta:
+        return f" (+{meta['lines_added']} −{meta['lines_removed']})"
+    return ""
