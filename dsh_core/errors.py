@@ -152,7 +152,12 @@ class LlmFailure(HarnessError):  # noqa: N818 - the field calls it a failure
 
 def error_chain(error: BaseException) -> str:
     """Say an error and what caused it in one line, root cause last, safe on cycles."""
-    return " ← ".join(_describe(link) for link in _links(error))
+    said: list[str] = []
+    for link in _links(error):
+        text = _describe(link)
+        if not said or text not in said[-1]:
+            said.append(text)
+    return " ← ".join(said)
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:

@@ -112,8 +112,24 @@ def _mark(kind: Any, on_error: OnError, **options: Any) -> Callable[[F], F]:
             arguments=tuple(inspect.signature(function).parameters),
             **options,
         )
+        problem = _problem(function, mode)
+        if problem is not None:
+            raise TypeError(f"hook {function.__name__}: {problem}")
         setattr(function, MODE_ATTRIBUTE, mode)
         marked: F = _hookspec(function, firstresult=kind == "waterfall")
         return marked
 
     return decorate
+
+
+def _problem(function: Callable[..., Any], mode: Mode) -> str | None:
+    """Say why a function cannot be a spec of its mode."""
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or parameter.name == "call_next":
+            return f"`{parameter}` cannot be an argument: pass plain names"
+    if mode.kind in ("waterfall", "parallel") and not mode.is_async:
+        return f"a {mode.kind} is awaited: write `async def`"
+    if mode.limit_seconds is not None and not mode.is_async:
+        return "limit_seconds needs an `async def`: nothing can interrupt a `def`"
+    unknown = sorted({*mode.replaceable, *filter(None, [mode.draft])} - {*mode.arguments})
+    return f"it has no argument `{unknown[0]}`" if unknown else None

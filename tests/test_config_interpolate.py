@@ -110,9 +110,9 @@ def test_a_variable_that_is_not_utf_8_is_refused() -> None:
 @pytest.mark.parametrize("rules", ["allow", "ask", "deny"])
 def test_permission_rules_keep_their_dollars(rules: str) -> None:
     text = (
-        f"plugins: {{permission: {{{rules}: ['Bash(echo ${{HOME}})', '$${{X}}'], mode: '${{NAME}}'}}}}\n"
-        f"agents: {{a: {{plugins: {{permission: {{{rules}: ['Bash(${{X}})']}}}}}}}}\n"
-    )
+        "plugins: {permission: {RULES: ['Bash(echo ${HOME})', '$${X}'], mode: '${NAME}'}}\n"
+        "agents: {a: {plugins: {permission: {RULES: ['Bash(${X})']}}}}\n"
+    ).replace("RULES", rules)
     data, mistakes = interpolated(text)
 
     assert not mistakes

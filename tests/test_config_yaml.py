@@ -300,7 +300,7 @@ def test_a_small_file_cannot_become_a_large_one_through_aliases() -> None:
 def test_a_large_file_is_refused_before_it_is_parsed() -> None:
     error = refused(b"a: " + b"x" * LIMIT_BYTES)
 
-    assert "at most 1048576 are read" in error.message
+    assert error.message == "the file has more than 1048576 bytes"
 
 
 def as_yaml(value: Any) -> str:
@@ -338,13 +338,13 @@ plain_data = st.recursive(
 
 
 @given(plain_data)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_plain_data_survive_writing_and_reading(data: Any) -> None:
     assert read_value(as_yaml(data), "data").data == data
 
 
 @given(st.text(max_size=60) | st.text(alphabet=YAML_LETTERS, max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_text_is_read_or_refused_and_never_breaks_the_reader(text: str) -> None:
     with contextlib.suppress(ConfigError):
         json.dumps(read_document(text.encode(), "dsh.yaml").data).encode()

@@ -43,12 +43,14 @@ class Builder:
         """Return what the settings say; look at `mistakes` before using it."""
         providers = self._configured() or from_keys(self.environ)
         agents = {name: self._agent(name, each) for name, each in self.settings.agents.items()}
-        agents = self._with_route(agents or {"default": AgentDefinition()}, providers)
+        agents = self._without_ignored(agents or {"default": AgentDefinition()}, providers)
+        agents = self._with_route(agents, providers)
         for agent in agents.values():
             name = (agent.model or "").partition("/")[0]
             if name in KNOWN_PROVIDERS and name not in providers:
                 providers[name] = built_in(name, self.environ)
-        agents = {name: self._check_route(agent, providers) for name, agent in agents.items()}
+        for agent in agents.values():
+            self._check_route(agent, providers)
         self._check_addresses(providers)
         return HarnessConfig(
             default_agent=self._default_agent(agents),
@@ -115,6 +117,7 @@ class Builder:
         if slash and not model:
             message = "a route or the name of a model is wanted"
             self.mistakes.append(Mistake("DSH_MODEL", message, "Write PROVIDER/MODEL."))
+            return dict(agents)
         if not name:
             return dict(agents)
         if not slash or head not in {*providers, *KNOWN_PROVIDERS}:
@@ -124,30 +127,36 @@ class Builder:
             for key, agent in agents.items()
         }
 
-    def _check_route(
-        self, agent: AgentDefinition, providers: Mapping[str, ProviderConfig]
-    ) -> AgentDefinition:
+    def _without_ignored(
+        self, agents: Mapping[str, AgentDefinition], providers: Mapping[str, ProviderConfig]
+    ) -> dict[str, AgentDefinition]:
+        """Take routes away that only an untrusted file's provider could serve."""
+        known = {*providers, *KNOWN_PROVIDERS}
+        kept = dict(agents)
+        for name, agent in agents.items():
+            head = (agent.model or "").partition("/")[0]
+            if head in self.ignored - known:
+                path = ("agents", name, "model")
+                line = self._source(path).line(path)
+                text = f"{line}: {dotted(path)} is ignored {UNTIL_TRUSTED}"
+                self.notes.append(f"{text}: it needs that file's provider {head}")
+                kept[name] = replace(agent, model=None)
+        return kept
+
+    def _check_route(self, agent: AgentDefinition, providers: Mapping[str, ProviderConfig]) -> None:
         if agent.model is None:
-            return agent
+            return
         path = ("agents", agent.name, "model")
-        source = self._source(path)
         name, slash, model = agent.model.partition("/")
+        hidden = self._source(path).hides(path)
         if not (name and slash and model):
             listed = [each for each, it in providers.items() if agent.model in it.models]
             example = f", {listed[0]}/{agent.model}" if listed else ""
             self._add(path, "a route is wanted", f"Write PROVIDER/MODEL{example}.")
-        elif name in self.ignored and name not in providers:
-            self.notes.append(
-                f"{source.position(path)}: {dotted(path)} is ignored {UNTIL_TRUSTED}: "
-                f"it needs that file's provider {name}"
-            )
-            return replace(agent, model=None)
         elif name not in providers:
             known = dict.fromkeys([*providers, *KNOWN_PROVIDERS])
-            shown = "" if source.hides(path) else f" `{name}`"
-            remedy = did_you_mean("" if source.hides(path) else name, known)
-            self._add(path, f"unknown provider{shown}", remedy)
-        return agent
+            remedy = did_you_mean("" if hidden else name, known)
+            self._add(path, "unknown provider" + ("" if hidden else f" `{name}`"), remedy)
 
     def _default_agent(self, agents: Mapping[str, AgentDefinition]) -> str | None:
         chosen = self.settings.default_agent

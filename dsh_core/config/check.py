@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from dsh_core.config.interpolate import has_variable
-from dsh_core.config.mistakes import KeyPath, Mistake, did_you_mean, found, nearest
+from dsh_core.config.mistakes import KeyPath, Mistake, did_you_mean, dotted, found, nearest
 from dsh_core.config.schema import (
     WANTED,
     AgentSection,
@@ -147,8 +147,12 @@ def _unknown_key_remedy(path: KeyPath, value: object) -> str:
     for _, _, model, section in _SECTIONS:
         if word in model.model_fields:
             return f"`{word}` belongs in {section}."
-    plugin = f" Settings of a plugin belong in plugins.{word}." if len(path) == 1 else ""
-    return f"{did_you_mean(word, allowed, what='Allowed')}{plugin}"
+    allowed_here = did_you_mean(word, allowed, what="Allowed")
+    guard = nearest(word, ("permission",), cutoff=_NEAR_OPTION)
+    if len(path) == 1 or guard is not None:
+        owner = "" if len(path) == 1 else f"{dotted(path[:-1])}."
+        return f"{allowed_here} Settings of a plugin belong in {owner}plugins.{guard or word}."
+    return allowed_here
 
 
 def _keys_at(path: KeyPath) -> list[str]:

@@ -45,7 +45,7 @@ class ReadFile:
 def user_dir(environ: Mapping[str, str]) -> Path:
     """Return the folder of the user's own files: `DSH_USER_DIR`, or the platform's place for it."""
     if environ.get("DSH_USER_DIR", "").strip():
-        return Path(environ["DSH_USER_DIR"].strip()).expanduser()
+        return Path(environ["DSH_USER_DIR"].strip()).expanduser().absolute()
     import platformdirs  # not needed, and not imported, where the folder is given
 
     return platformdirs.user_config_path("dsh-core")

@@ -149,6 +149,7 @@ def missing_key_error(provider: ProviderConfig, environ: Mapping[str, str]) -> C
 
 def _files(config: HarnessConfig) -> str:
     if config.files:
-        return f"{' and '.join(map(str, config.files))} set no providers"
+        verb = "sets" if len(config.files) == 1 else "set"
+        return f"{' and '.join(map(str, config.files))} {verb} no providers"
     user = f" and no {config.user_dir / 'config.yaml'}" if config.user_dir else ""
     return f"there is no dsh.yaml in {config.project_dir} or above{user}"

@@ -39,7 +39,7 @@ def kept_off(project: Source, user: Mapping[str, Any]) -> list[str]:
     own: Mapping[str, Any] = user.get("plugins", {})
     only_named = user.get("autoload") is False
     return [
-        f"{project.position(('plugins', name))}: plugins.{name} stays off {UNTIL_TRUSTED}"
+        f"{project.line(('plugins', name))}: plugins.{name} stays off {UNTIL_TRUSTED}"
         for name in project.data.get("plugins") or {}
         if own.get(name) is False or (only_named and name not in own)
     ]

@@ -54,7 +54,8 @@ def load_config(
     Args:
         cwd: Where the search for `dsh.yaml` begins.
         file: `-c FILE`: read in place of the project's file, and trusted.
-        environ: Environment variables; nothing else of the process is looked at.
+        environ: Environment variables. The process's own are not read, except by platformdirs for
+            the user's folder where `DSH_USER_DIR` does not name it.
         overrides: `-s` options, each `KEY=VALUE`.
         blocked: Names from `-p no:NAME`.
         safe: `--safe`: built-in plugins only. `DSH_SAFE=1` and `DSH_NO_PLUGINS=1` say the same.
@@ -62,31 +63,13 @@ def load_config(
 
     Raises `ConfigError`.
     """
-    home = user_dir(environ)
-    loading = _Loading(cwd, environ)
-    user = loading.user(home / USER_FILE)
-    project = loading.project(file, trust)
-    loading.rest(overrides)
+    loading = _Loading(cwd.absolute(), environ)
+    loading.read_user_file()
+    loading.read_project_file(file, trust)
+    loading.read_environment()
+    loading.read_options(overrides)
     safe = loading.is_safe() or safe
-    refuse(loading.mistakes)
-    builder = Builder(
-        loading.checked,
-        Settings([values for _, values in loading.checked]),
-        environ,
-        loading.ignored_providers,
-    )
-    config = builder.build()
-    refuse(builder.mistakes)
-    return replace(
-        config,
-        safe=safe,
-        blocked=frozenset(blocked),
-        project_dir=project.path.parent if project and file is None else loading.cwd,
-        user_dir=home,
-        notes=(*_notes(trust), *loading.notes, *builder.notes),
-        files=tuple(each.path for each in (user, project) if each),
-        untrusted_file=loading.untrusted_file,
-    )
+    return replace(loading.config(), safe=safe, blocked=frozenset(blocked))
 
 
 @dataclass(slots=True)
@@ -96,45 +79,60 @@ class _Loading:
     cwd: Path
     environ: Mapping[str, str]
     checked: list[Checked] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    ignored_providers: frozenset[str] = frozenset()
+    project_dir: Path | None = None
     untrusted_file: Path | None = None
+    ignored_providers: frozenset[str] = frozenset()
 
-    def __post_init__(self) -> None:
-        self.cwd = self.cwd.absolute()
+    def read_user_file(self) -> None:
+        path = user_dir(self.environ) / USER_FILE
+        if os.path.lexists(path):
+            self._add(self._read(path).source("user"))
 
-    def user(self, path: Path) -> ReadFile | None:
-        """Read the user's file, if there is one."""
-        if not os.path.lexists(path):
-            return None
-        read = read_file(path, self.cwd)
-        self._add(read.source("user"))
-        return read
-
-    def project(self, file: Path | None, trust: TrustStore) -> ReadFile | None:
+    def read_project_file(self, file: Path | None, trust: TrustStore) -> None:
         """Read `-c FILE`, or the project's file as far as it is trusted."""
+        if trust.problem is not None:
+            self.notes.append(trust.problem)
         path = file or find_project_file(self.cwd, self.environ)
         if path is None:
             if (self.cwd / "dsh.yml").is_file():
                 self.notes.append(f"dsh.yml is not read: its name must be {PROJECT_FILE}")
-            return None
-        read = read_file(path, self.cwd)
+            return
+        read = self._read(path)
+        if file is None:
+            self.project_dir = read.path.parent
         if file is not None or trust.is_trusted(read.path, read.content):
             self._add(read.source("project"))
         else:
             self._add_untrusted(read)
-        return read
 
-    def rest(self, options: Sequence[str]) -> None:
-        """Read the environment and the command line."""
-        files = [source for source, _ in self.checked]
-        for source, mistakes in (
-            read_environment(self.environ, files),
-            read_options(options),
-        ):
-            self.mistakes.extend(mistakes)
-            self._add(source)
+    def read_environment(self) -> None:
+        source, mistakes = read_environment(self.environ, [source for source, _ in self.checked])
+        self.mistakes.extend(mistakes)
+        self._add(source)
+
+    def read_options(self, options: Sequence[str]) -> None:
+        source, mistakes = read_options(options)
+        self.mistakes.extend(mistakes)
+        self._add(source)
+
+    def config(self) -> HarnessConfig:
+        """Merge what was read; raises `ConfigError` with everything that is wrong."""
+        refuse(self.mistakes)
+        settings = Settings([values for _, values in self.checked])
+        builder = Builder(self.checked, settings, self.environ, self.ignored_providers)
+        config = builder.build()
+        refuse(builder.mistakes)
+        return replace(
+            config,
+            project_dir=self.project_dir or self.cwd,
+            user_dir=user_dir(self.environ),
+            notes=(*self.notes, *builder.notes),
+            files=tuple(self.files),
+            untrusted_file=self.untrusted_file,
+        )
 
     def is_safe(self) -> bool:
         """Whether the environment asks for built-in plugins only."""
@@ -146,6 +144,11 @@ class _Loading:
         if text not in {"", "0", "1", "true", "false"}:
             self.mistakes.append(Mistake(name, "1 or 0 is wanted", f"Write {name}=1."))
         return text in {"1", "true"}
+
+    def _read(self, path: Path) -> ReadFile:
+        read = read_file(path, self.cwd)
+        self.files.append(read.path)
+        return read
 
     def _add(self, source: Source) -> None:
         if source.kind != "environment":
@@ -173,8 +176,3 @@ class _Loading:
         stripped = replace(stripped, places=places)
         self.notes.extend([*notes, *kept_off(stripped, own)])
         self._add(stripped)
-
-
-def _notes(trust: TrustStore) -> list[str]:
-    problem = trust.problem
-    return [problem] if problem else []

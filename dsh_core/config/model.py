@@ -70,7 +70,8 @@ class HarnessConfig:
     """Everything a harness is told.
 
     Args:
-        default_agent: The agent `dsh run` uses without `-a`.
+        default_agent: The agent `dsh run` uses without `-a`: the one the setting names, else
+            `default`, else the only one; None = the user has to choose.
         providers: By name.
         agents: By name.
         plugins: Plugin name → its layers, weakest first; the order of names is the asked order.

@@ -36,7 +36,7 @@ def read_options(options: Sequence[str]) -> tuple[Source, list[Mistake]]:
     mistakes: list[Mistake] = []
     for option in options:
         match = _OPTION.fullmatch(option)
-        name = f"-s {match['path'] if match else option.partition('=')[0]}"
+        name = f"-s {match['path'] if match else option.partition('=')[0]}".strip()
         path = [part.strip("\"'") for part in re.findall(_PART, match["path"])] if match else []
         problem = _path_mistake(name, path)
         if not is_utf8(option):

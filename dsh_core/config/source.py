@@ -45,6 +45,10 @@ class Source:
                 return self.names[around]
         return self.label
 
+    def line(self, path: KeyPath) -> str:
+        """Say the line of a value in a file, for notes."""
+        return self.position(path).rpartition(":")[0]
+
     def where(self, path: KeyPath) -> str:
         """Say position and key path."""
         return at(self.position(path), path)

@@ -64,7 +64,7 @@ class TrustStore:
     def _read(self) -> tuple[dict[str, str], str | None]:
         try:
             data = json.loads(self.path.read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}, None
         except (OSError, ValueError) as error:
             return {}, self._problem(str(error))

@@ -254,7 +254,7 @@ def _check_events(text: str, name: str) -> list[Mistake]:
 
 def _decode(content: bytes, name: str) -> str:
     if len(content) > LIMIT_BYTES:
-        message = f"the file has {len(content)} bytes; at most {LIMIT_BYTES} are read"
+        message = f"the file has more than {LIMIT_BYTES} bytes"
         raise ConfigError(message, where=name, remedy="Is this a configuration file?")
     try:
         return content.decode("utf-8-sig")

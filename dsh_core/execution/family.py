@@ -3,7 +3,7 @@
 A command leads a session, and its environment carries a mark. On Linux its family is every process
 that is in the session or the group, carries the mark (which follows `setsid` and double forks), or
 descends from one that does. Not found: a process that left the session, cleared its environment
-*and* lost its parent. Where there is no `/proc`, the family is the process group.
+*and* lost its parent before anybody looked. Where there is no `/proc`, the family is the process group.
 
 Run as a script (`family.py MARK`, isolated, without the package: hence the standard library only)
 this is the guardian of a harness. It reads `+GROUP` and `-GROUP` lines; when its input ends, the
@@ -29,37 +29,35 @@ _ROUND_SECONDS = 0.02
 """A fork bomb may outrun one round of KILL, and killed processes take a moment to go: 1 s."""
 
 
-@dataclass(frozen=True)
 class Family:
-    """Who belongs together.
+    """Who belongs together. It remembers its members: who was seen once is known again.
 
     Args:
         groups: Ids of process groups, each the id of a session too.
         mark: Start of the mark's value.
-        strangers: Processes known not to belong, so not looked at: those older than the command.
 
     """
 
-    groups: Collection[int]
-    mark: str
-    strangers: Collection[int] = ()
+    def __init__(self, groups: Collection[int], mark: str):
+        self._groups = groups
+        self._mark = f"{MARK_VARIABLE}={mark}".encode()
+        self._started: dict[int, int] = {}
 
-    def members(self) -> dict[int, str]:
-        """Return living members, zombies excepted: process id → the program's name."""
+    def members(self, strangers: Collection[int] = ()) -> dict[int, str]:
+        """Return living members, zombies excepted: process id → the program's name.
+
+        `strangers` are known not to belong and not looked at, which saves time.
+        """
         if not _HAS_PROC:
-            return {group: "?" for group in self.groups if group_lives(group)}
+            return {group: "?" for group in self._groups if group_lives(group)}
         processes = {
             pid: found
             for pid in running_processes()
-            if pid not in self.strangers and (found := _look_at(pid)) is not None
+            if pid not in strangers and (found := _look_at(pid)) is not None
         }
-        mark = f"{MARK_VARIABLE}={self.mark}".encode()
-        family = {
-            pid
-            for pid, found in processes.items()
-            if found.group in self.groups or found.session in self.groups or _carries(pid, mark)
-        }
+        family = {pid for pid, found in processes.items() if self._knows(pid, found)}
         _add_descendants(family, {pid: found.parent for pid, found in processes.items()})
+        self._started.update((pid, processes[pid].started) for pid in family)
         return {pid: processes[pid].name for pid in family if processes[pid].state not in "ZX"}
 
     def signal(self, number: int) -> bool:
@@ -78,6 +76,14 @@ class Family:
             if not self.signal(signal.SIGKILL):
                 return
             time.sleep(_ROUND_SECONDS)
+
+    def _knows(self, pid: int, found: _Found) -> bool:
+        return (
+            found.group in self._groups
+            or found.session in self._groups
+            or self._started.get(pid) == found.started
+            or _carries(pid, self._mark)
+        )
 
 
 def running_processes() -> frozenset[int]:
@@ -100,13 +106,14 @@ def group_lives(group: int) -> bool:
 
 @dataclass(frozen=True)
 class _Found:
-    """Fields of `/proc/PID/stat`, see proc(5)."""
+    """Fields of `/proc/PID/stat`, see proc(5); `started` tells two with one id apart."""
 
     name: str
     state: str
     parent: int
     group: int
     session: int
+    started: int
 
 
 def _look_at(pid: int) -> _Found | None:
@@ -117,9 +124,9 @@ def _look_at(pid: int) -> _Found | None:
         return None
     # The name stands in parentheses and may itself hold blanks and parentheses.
     start, end = stat.find(b"("), stat.rfind(b")")
-    state, parent, group, session = stat[end + 2 :].split(maxsplit=4)[:4]
     name = stat[start + 1 : end].decode("utf-8", "replace")
-    return _Found(name, state.decode(), int(parent), int(group), int(session))
+    state, parent, group, session, *more = stat[end + 2 :].split()
+    return _Found(name, state.decode(), int(parent), int(group), int(session), int(more[15]))
 
 
 def _carries(pid: int, mark: bytes) -> bool:

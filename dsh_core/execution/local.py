@@ -50,6 +50,7 @@ class LocalExecutor:
         self._leftovers = Leftovers()
         self._numbers = itertools.count(1)
         weakref.finalize(self, self._leftovers.end)
+        self._transports = weakref.WeakSet[asyncio.SubprocessTransport]()
         self._unwanted: set[asyncio.Task[None]] = set()
 
     @property
@@ -72,6 +73,8 @@ class LocalExecutor:
         if self._leftovers.is_watching:
             await _end_family(self._leftovers.family, lambda: kill_at)
         self._leftovers.end()
+        for transport in tuple(self._transports):
+            transport.close()
 
     async def _start(self, command: Command) -> LocalProcess:
         self._leftovers.watch()
@@ -93,8 +96,9 @@ class LocalExecutor:
             raise ToolError(_reason(error, command), code="SPAWN_FAILED") from error
         group = transport.get_pid()
         self._leftovers.add(group)
-        streams.when_exited = lambda: self._leftovers.forget_if_gone(group)
-        return LocalProcess(self, transport, streams, Family({group}, mark, strangers))
+        streams.when_exited(lambda: self._leftovers.forget_if_gone(group))
+        self._transports.add(transport)
+        return LocalProcess(self, transport, streams, Family({group}, mark), strangers)
 
     def _discard(self, starting: asyncio.Task[LocalProcess]) -> None:
         """Kill the process of a start that was cancelled, now that it is known."""
@@ -114,11 +118,13 @@ class LocalProcess:
         transport: asyncio.SubprocessTransport,
         streams: _Streams,
         members: Family,
+        strangers: frozenset[int],
     ):
         self._executor = executor  # kept alive: its end would be this process's end
         self._transport = transport
         self._streams = streams
         self._family = members
+        self._strangers = strangers
         self._kill_at = float("inf")
         self._ending: asyncio.Task[None] | None = None
 
@@ -144,13 +150,13 @@ class LocalProcess:
 
     async def survivors(self) -> tuple[Survivor, ...]:
         """Return what the command started and is still running, the leader excepted."""
-        seen = self._family.members().keys() - {self.pid}
+        seen = self._family.members(self._strangers).keys() - {self.pid}
         if not seen:
             return ()
         await asyncio.sleep(_SETTLE_SECONDS)
         return tuple(
             Survivor(pid, name)
-            for pid, name in sorted(self._family.members().items())
+            for pid, name in sorted(self._family.members(self._strangers).items())
             if pid in seen
         )
 
@@ -163,8 +169,7 @@ class LocalProcess:
         await asyncio.shield(self._ending)
 
     async def _end(self) -> None:
-        everyone = Family(self._family.groups, self._family.mark)
-        await _end_family(everyone, lambda: self._kill_at)
+        await _end_family(self._family, lambda: self._kill_at)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_BYTES_SECONDS):
                 await self._streams.closed.wait()
@@ -185,9 +190,15 @@ class _Streams(asyncio.SubprocessProtocol):
         }
         self.exited = asyncio.Event()
         self.closed = asyncio.Event()
-        self.when_exited: Callable[[], None] = lambda: None
+        self._on_exit: Callable[[], None] = lambda: None
         self._open = set(self.readers)
         self._transport: asyncio.SubprocessTransport | None = None
+
+    def when_exited(self, callback: Callable[[], None]) -> None:
+        """Call back when the process exits, which it may have done already."""
+        self._on_exit = callback
+        if self.exited.is_set():
+            callback()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.SubprocessTransport, transport)
@@ -207,7 +218,7 @@ class _Streams(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.exited.set()
-        self.when_exited()
+        self._on_exit()
         self._close_when_over()
 
     def _close_when_over(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from dsh_core.errors import LlmFailure, PluginError, UserError, error_chain
+from dsh_core.marks import OnError
 
 
 def is_stop(error: BaseException) -> bool:
@@ -19,23 +20,39 @@ def is_stop(error: BaseException) -> bool:
 
 def cancel_requested() -> bool:
     """Whether somebody cancelled the running task."""
+    return cancel_requests() > 0
+
+
+def cancel_requests() -> int:
+    """Return how often the running task was asked to cancel; 0 outside a task."""
     try:
         task = asyncio.current_task()
     except RuntimeError:
-        return False
-    return task is not None and task.cancelling() > 0
+        return 0
+    return 0 if task is None else task.cancelling()
 
 
-def blamed(plugin: str, hook: str, error: BaseException) -> BaseException:
+async def heed_cancellation(requests: int) -> None:
+    """Raise `CancelledError` when the task was cancelled since it had `requests` requests.
+
+    For what a plugin swallowed. A request that is still on its way is delivered here.
+    """
+    if cancel_requests() > requests:
+        await asyncio.sleep(0)
+        raise asyncio.CancelledError
+
+
+def blamed(
+    plugin: str, hook: str, error: BaseException, policy: OnError | None = None
+) -> BaseException:
     """Return the error to raise for what `plugin` raised in `hook`.
 
-    Failures that are already in the user's words stay themselves.
+    Failures that are already in the user's words stay themselves, except at start-up, where the
+    plugin's name is half of the message.
     """
-    if isinstance(error, (UserError, LlmFailure, PluginError)):
+    if isinstance(error, (UserError, LlmFailure)) and policy is not OnError.START:
         return error
-    named = PluginError(plugin, hook, error_chain(error))
-    named.__cause__ = error
-    return named
+    return as_plugin_error(plugin, hook, error)
 
 
 def as_plugin_error(plugin: str, hook: str, error: BaseException) -> PluginError:

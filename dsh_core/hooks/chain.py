@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pluggy
 
 from dsh_core.marks import Mode
 
 CALL_NEXT = "call_next"
+Values: TypeAlias = dict[str, Any]
+"""A hook's arguments by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +22,26 @@ class Implementation:
 
     Args:
         plugin: The plugin's name.
+        hook: The hook's name.
         function: The function, bound where it is a method.
         arguments: The names it takes, in order.
         wraps: It takes `call_next`.
+        is_async: It is an `async def`; calling it runs nothing yet.
         is_generator: It is an async generator function (`llm_stream` only).
 
     """
 
     plugin: str
+    hook: str
     function: Callable[..., Any]
     arguments: tuple[str, ...]
     wraps: bool
+    is_async: bool
     is_generator: bool
 
-    def call(self, values: dict[str, Any]) -> Any:
+    def call(self, values: Values, **extra: Any) -> Any:
         """Call the function with the arguments it asks for."""
-        return self.function(*[values[name] for name in self.arguments])
+        return self.function(*[values[name] for name in self.arguments], **extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +58,26 @@ class Chain:
         """Whether nobody implements the hook."""
         return not self.plain and not self.wrappers
 
+    def named(self, arguments: tuple[Any, ...], values: Values) -> Values:
+        """Return all arguments by name."""
+        if not arguments:
+            return values
+        return {**dict(zip(self.mode.arguments, arguments, strict=False)), **values}
 
-def compile_chain(caller: pluggy.HookCaller, mode: Mode, rank: Callable[[str], int]) -> Chain:
-    """Read a hook's implementations once and put them in call order.
+
+def compile_chain(
+    hook: str, mode: Mode, implementations: Iterable[pluggy.HookImpl], rank: Callable[[str], Any]
+) -> Chain:
+    """Put a hook's implementations in call order.
 
     Within one pluggy band (wrapper or plain, tryfirst, none, trylast) lower rank is called first.
     """
-    ordered = sorted(caller.get_hookimpls(), key=lambda impl: (_band(impl), rank(impl.plugin_name)))
+    ordered = sorted(implementations, key=lambda impl: (_band(impl), rank(impl.plugin_name)))
     return Chain(
-        caller.name,
+        hook,
         mode,
-        tuple(_implementation(impl) for impl in ordered if impl.wrapper),
-        tuple(_implementation(impl) for impl in ordered if not impl.wrapper),
+        tuple(_implementation(hook, impl) for impl in ordered if impl.wrapper),
+        tuple(_implementation(hook, impl) for impl in ordered if not impl.wrapper),
     )
 
 
@@ -73,14 +87,16 @@ def _band(impl: pluggy.HookImpl) -> int:
     return 2 if impl.trylast else 1
 
 
-def _implementation(impl: pluggy.HookImpl) -> Implementation:
+def _implementation(hook: str, impl: pluggy.HookImpl) -> Implementation:
     function = impl.function
     return Implementation(
         impl.plugin_name,
+        hook,
         function,
         tuple(impl.argnames),
-        takes_call_next(function),
-        inspect.isasyncgenfunction(function),
+        wraps=takes_call_next(function),
+        is_async=inspect.iscoroutinefunction(function),
+        is_generator=inspect.isasyncgenfunction(function),
     )
 
 

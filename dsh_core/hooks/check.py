@@ -23,36 +23,51 @@ def check_plugin(
     """
     for function, hook, options in implementations(manager, plugin):
         mode = modes.get(hook)
-        if mode is None:
-            if options.get("optionalhook"):
-                continue
-            raise PluginError(name, hook, _unknown_hook(hook, modes))
-        problem = _problem(function, options, mode)
-        if problem:
-            right = f"{'async ' if mode.is_async else ''}def {hook}({', '.join(mode.arguments)})"
-            raise PluginError(
-                name,
-                hook,
-                f"{problem}; found `{_shown(function, hook)}`, the hook is `{right}`",
-            )
+        if mode is not None:
+            check_function(function, hook, options, mode, name)
+        elif not options.get("optionalhook"):
+            raise PluginError(name, hook, _unknown_hook(function, hook, modes))
+
+
+def check_function(
+    function: Callable[..., Any], hook: str, options: Mapping[str, Any], mode: Mode, name: str
+) -> None:
+    """Raise `PluginError` when a plugin's function cannot implement a hook of this mode."""
+    problem = _problem(function, options, mode)
+    if problem:
+        right = f"{'async ' if mode.is_async else ''}def {hook}({', '.join(mode.arguments)})"
+        raise PluginError(
+            name, hook, f"{problem}; found `{_shown(function, hook)}`, the hook is `{right}`"
+        )
 
 
 def implementations(
     manager: pluggy.PluginManager, plugin: object
 ) -> Iterator[tuple[Callable[..., Any], str, Mapping[str, Any]]]:
-    """Yield (function, hook name, options) of everything marked with `hookimpl`."""
+    """Yield (function, hook name, options) of everything marked with `hookimpl`.
+
+    Nothing of the plugin is run: properties and other computed attributes are passed over.
+    """
     for attribute in dir(plugin):
-        if isinstance(inspect.getattr_static(plugin, attribute, None), property):
-            continue
-        options = manager.parse_hookimpl_opts(plugin, attribute)
-        if options is not None:
-            yield getattr(plugin, attribute), options.get("specname") or attribute, options
+        if is_function(plugin, attribute):
+            options = manager.parse_hookimpl_opts(plugin, attribute)
+            if options is not None:
+                yield getattr(plugin, attribute), options.get("specname") or attribute, options
 
 
-def _unknown_hook(hook: str, modes: Mapping[str, Mode]) -> str:
+def is_function(plugin: object, attribute: str) -> bool:
+    """Whether an attribute is a function or method, found without running any code for it."""
+    found = inspect.getattr_static(plugin, attribute, None)
+    return isinstance(found, (staticmethod, classmethod)) or inspect.isroutine(found)
+
+
+def _unknown_hook(function: Callable[..., Any], hook: str, modes: Mapping[str, Mode]) -> str:
     near = difflib.get_close_matches(hook, modes, n=1)
     hint = f"did you mean `{near[0]}`?" if near else "`dsh hooks` lists them."
-    return f"there is no such hook; {hint} (a hook of an absent plugin needs optionalhook=True)"
+    return (
+        f"there is no such hook; {hint} (a hook of an absent plugin needs optionalhook=True); "
+        f"found `{_shown(function, hook)}`"
+    )
 
 
 def _problem(function: Callable[..., Any], options: Mapping[str, Any], mode: Mode) -> str | None:
@@ -62,7 +77,7 @@ def _problem(function: Callable[..., Any], options: Mapping[str, Any], mode: Mod
         _parameter_problem(signature, mode)
         or _call_next_problem(signature, is_coroutine, mode)
         or _wrapper_problem(function, options, mode)
-        or _colour_problem(function, is_coroutine, mode)
+        or _colour_problem(function, options, mode)
     )
 
 
@@ -70,15 +85,17 @@ def _parameter_problem(signature: inspect.Signature, mode: Mode) -> str | None:
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD or parameter.kind is parameter.VAR_POSITIONAL:
             return f"`{parameter}` is not allowed: name the arguments you want"
+        if parameter.default is not parameter.empty:
+            return f"`{parameter.name}` must not have a default"
         if parameter.kind is parameter.KEYWORD_ONLY:
             if parameter.name != CALL_NEXT:
                 return f"keyword-only `{parameter.name}` is not allowed; only `call_next` is"
+        elif parameter.name == CALL_NEXT:
+            return "`call_next` must be keyword-only: write `*, call_next`"
         elif parameter.name not in mode.arguments:
             near = difflib.get_close_matches(parameter.name, mode.arguments, n=1)
             hint = f"; did you mean `{near[0]}`?" if near else ""
             return f"the hook has no argument `{parameter.name}`{hint}"
-        if parameter.default is not parameter.empty:
-            return f"`{parameter.name}` must not have a default"
     return None
 
 
@@ -108,11 +125,17 @@ def _wrapper_problem(
     return None
 
 
-def _colour_problem(function: Callable[..., Any], is_coroutine: bool, mode: Mode) -> str | None:
-    if is_coroutine and not mode.is_async:
+def _colour_problem(
+    function: Callable[..., Any], options: Mapping[str, Any], mode: Mode
+) -> str | None:
+    if inspect.isasyncgenfunction(function):
+        return None if mode.streams else "an async generator is not an answer here"
+    if inspect.iscoroutinefunction(function) and not mode.is_async:
         return "the hook is called synchronously; `async def` would never run"
-    if inspect.isasyncgenfunction(function) and not mode.streams:
-        return "an async generator is not an answer here"
+    if inspect.isgeneratorfunction(function) and not options.get("wrapper"):
+        return "a generator function would never run; return the answer" + (
+            ", or wrap with wrapper=True" if mode.kind == "waterfall" else ""
+        )
     return None
 
 

@@ -116,7 +116,7 @@ class Check:
         return types is None or fitted(value, types, lenient=True) is not MISFIT
 
     def has_tags(self, value: JsonValue) -> bool:
-        """Whether fields that have `const` or `enum`, and so tell forms apart, have such a value."""
+        """Whether the fields with `const` or `enum`, which tell forms apart, have such a value."""
         return not isinstance(value, Mapping) or all(
             check.is_choice(value[name]) for name, check in self.fields() if name in value
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from dsh_core.adapters.openai_chat.credential import key_setting, read_key
 from dsh_core.adapters.openai_chat.endpoint import Endpoint
 from dsh_core.adapters.openai_chat.exchange import Exchange
-from dsh_core.adapters.openai_chat.options import read_key, read_options
+from dsh_core.adapters.openai_chat.options import read_options
 from dsh_core.adapters.openai_chat.wire import RequestEncoder
 from dsh_core.chunks import Chunk
 from dsh_core.llm.adapter import ProviderConfig
@@ -40,9 +41,8 @@ class OpenAIChat:
         with endpoint.pool.lend() as client:
             try:
                 reply = await exchange.begin(client, body)
-                out = reply.out
                 while await exchange.read():
-                    for chunk in out:
+                    for chunk in reply.out:
                         yield chunk
                 for chunk in reply.finish():
                     yield chunk
@@ -55,4 +55,4 @@ class OpenAIChat:
             await self._endpoint.pool.aclose()
 
     def _open(self) -> Endpoint:
-        return Endpoint(self._options, read_key(self._provider), self._provider.key_hint)
+        return Endpoint(self._options, read_key(self._provider), key_setting(self._provider))

@@ -41,13 +41,13 @@ class Calls:
     def __bool__(self) -> bool:
         return self._last is not None
 
-    def find(self, index: object, id: str | None, name: str | None) -> Call | None:
+    def find(self, index: object, call_id: str | None, name: str | None) -> Call | None:
         """Return the call that a fragment continues; None = it opens one."""
         if isinstance(index, int):
             call = self._by_index.get(index)
-            may_be_another = id is not None and call is not None and id != call.id
-        elif id is not None:
-            call, may_be_another = self._by_id.get(id), False
+            may_be_another = call_id is not None and call is not None and call_id != call.id
+        elif call_id is not None:
+            call, may_be_another = self._by_id.get(call_id), False
         else:
             call, may_be_another = self._last, True
         if call is not None and may_be_another and name is not None and call.is_whole():
@@ -55,11 +55,11 @@ class Calls:
         self._last = call or self._last
         return call
 
-    def open(self, index: object, id: str | None, block: int) -> Call:
+    def open(self, index: object, call_id: str | None, block: int) -> Call:
         """Open the call of a fragment for which `find` returned None."""
         call = self._last = Call(block)
         if isinstance(index, int):
             self._by_index[index] = call
-        if id is not None:
-            self._by_id[id] = call
+        if call_id is not None:
+            self._by_id[call_id] = call
         return call

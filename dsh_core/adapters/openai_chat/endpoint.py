@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsh_core.adapters.openai_chat.failures import Failures
 from dsh_core.adapters.openai_chat.options import Options
+from dsh_core.errors import ConfigError
 from dsh_core.http import ClientPool, library
 
 if TYPE_CHECKING:
     import httpx
+
+_SECRET_HEADER = re.compile("auth|cookie|key|secret|token")
 
 
 class Endpoint:
@@ -19,17 +24,21 @@ class Endpoint:
         options: The checked settings.
         key: For the `Authorization` header; None = no such header.
         key_setting: Where the key comes from, for the message when it is refused.
+
+    Raises `ConfigError` for an address, a proxy or certificates that cannot be used.
     """
 
-    def __init__(self, options: Options, key: str | None, key_setting: str | None = None):
+    def __init__(self, options: Options, key: str | None, key_setting: str):
+        self.failures = Failures(options.url, key_setting, _secrets(key, options.headers))
         self.http = library()
+        try:
+            self._url = self.http.URL(options.url)
+        except self.http.InvalidURL as error:
+            raise ConfigError(f"{self.failures.url} is no address: {error}") from error
         self.pool = ClientPool(
             connect_seconds=options.connect_seconds,
             verify=options.verify,
             tls=options.url.startswith("https:"),
-        )
-        self.failures = Failures(
-            options.url, key_setting, [*([key] if key else []), *options.headers.values()]
         )
         headers = {
             "accept": "text/event-stream, application/json",
@@ -40,7 +49,6 @@ class Endpoint:
         if key is not None:
             headers["authorization"] = f"Bearer {key}"
         headers |= options.headers
-        self._url = self.http.URL(options.url)
         self._headers = [(name.encode(), text.encode()) for name, text in headers.items()]
 
     def request(self, body: bytes) -> httpx.Request:
@@ -49,3 +57,12 @@ class Endpoint:
             "POST", self._url, headers=self._headers, content=body
         )
         return request
+
+
+def _secrets(key: str | None, headers: Mapping[str, str]) -> list[str]:
+    """Return what a message must not repeat: the key, and words of headers that tell by name."""
+    secrets = [key] if key else []
+    for name, text in headers.items():
+        if _SECRET_HEADER.search(name):
+            secrets += text.split()
+    return secrets

@@ -26,17 +26,22 @@ _QUOTA = re.compile(
     re.IGNORECASE,
 )
 _CONTEXT = re.compile(
-    r"context_length_exceeded|exceed_context_size|context_window_exceeded"
-    r"|maximum context length|context (length|window|size)[^.]{0,60}exceed"
-    r"|exceeds?[^.]{0,60}context (length|window|size)|larger than the[^.]{0,30}context"
-    r"|(prompt|input|request)[^.]{0,40} too long|too many (input |prompt )?tokens"
-    r"|reduce the length of the (messages|prompt|input)",
+    r"context_length_exceeded|exceed_context_size|context_window_exceeded"  # OpenAI, llama.cpp
+    r"|maximum (context|prompt|model) length|reduce the length of the"  # DeepSeek, xAI, vLLM
+    r"|(context|prompt) (length|window|size)[^.]{0,60} exceed"
+    r"|(exceed|greater than|larger than|too large for)[^.]{0,60} context (length|window|size)"
+    r"|exceeds the maximum number of (input )?tokens"  # Gemini
+    r"|(prompt|input) is too long|too many (input |prompt )?tokens",  # Anthropic
     re.IGNORECASE,
 )
 _RATE = re.compile(r"rate[ _-]?limit|too many requests|throttl", re.IGNORECASE)
 _AUTH = re.compile(r"invalid_api_key|authentication_error|permission_(error|denied)", re.IGNORECASE)
 _INVALID = re.compile(r"invalid_request|bad_request|validation", re.IGNORECASE)
-_KEY_HEAD = 8  # characters of a key that tell it from other text
+_SECRET_CHARACTERS = 8
+"""How many first characters of a secret tell it from other text."""
+
+_MASKED = r"[\w-]*\*{3,}[\w-]*"
+"""A key as some servers repeat it: both ends, stars between."""
 
 
 class Failures:
@@ -50,12 +55,16 @@ class Failures:
 
     def __init__(self, url: str, key_setting: str | None = None, secrets: Iterable[str] = ()):
         parts = urlsplit(url)
-        place = parts.netloc.rpartition("@")[2]
-        self.url = urlunsplit(parts._replace(netloc=place, query="", fragment=""))
-        self.host = place
+        self.host = parts.netloc.rpartition("@")[2]
+        self.url = urlunsplit(parts._replace(netloc=self.host, query="", fragment=""))
         self._key_setting = key_setting
-        heads = [re.escape(secret[:_KEY_HEAD]) for secret in secrets if len(secret) >= _KEY_HEAD]
-        self._secrets = re.compile(rf"(?:{'|'.join(heads)})[^\s\"',;<>()]*") if heads else None
+        heads = [
+            re.escape(text[:_SECRET_CHARACTERS])
+            for text in secrets
+            if len(text) >= _SECRET_CHARACTERS
+        ]
+        begun = [rf"{head}[^\s\"',;<>()]*" for head in heads]
+        self._secrets = re.compile("|".join([*begun, _MASKED]))
 
     def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> LlmFailure:
         """Map an answer that is not 200."""
@@ -84,7 +93,8 @@ class Failures:
         status = int(number[0]) if number else None
         said = f"{named} {words}"
         code = _code_of_status(status, said) if status else _code_of_words(said)
-        message = f"{self.host} broke off its answer: {words or named or 'it gives no reason'}"
+        reason = words or self._show(named) or "it gives no reason"
+        message = f"{self.host} broke off its answer: {reason}"
         return LlmFailure(code, message, status=status, request_id=request_id)
 
     def malformed(self, what: str, data: bytes, request_id: str | None = None) -> LlmFailure:
@@ -114,9 +124,7 @@ class Failures:
 
     def _show(self, text: str) -> str:
         """Blot out secrets, then shorten: the other way round half a key could stay."""
-        if self._secrets is not None:
-            text = self._secrets.sub("***", text)
-        text = clean_text(text)
+        text = clean_text(self._secrets.sub("***", text))
         if len(text) > EXCERPT_CHARACTERS:
             text = text[: EXCERPT_CHARACTERS - 1] + "…"
         return text
@@ -200,7 +208,7 @@ def _parse(body: bytes) -> Any:
 
 
 def _message_in(parsed: Any) -> str:
-    """Dig out the words: `error.message`, `message`, `detail`, `error`, or those of a first item."""
+    """Dig out the words: `error.message`, `message`, `detail`, `error`, or a first item's."""
     if isinstance(parsed, str):
         return parsed
     if isinstance(parsed, list):

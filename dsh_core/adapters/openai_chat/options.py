@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from dsh_core.errors import ConfigError, LlmFailure
+from dsh_core.errors import ConfigError
 from dsh_core.http import CONNECT_SECONDS
 from dsh_core.llm.adapter import ProviderConfig
 from dsh_core.secret import Secret
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110, 5.6.2
-_PASTED_NAME = re.compile(r"(export\s+)?[A-Za-z_][A-Za-z0-9_]*=(?!=*$)")
-_QUOTES = "\"'`“”‘’«»"
+_VERSION = re.compile(r"v\d\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Options:
 
     Args:
         url: Where requests go.
-        headers: Sent with every request; may replace the adapter's own.
+        headers: Sent with every request, by lower-case name; they replace the adapter's own.
         stream_idle_seconds: Silence allowed before and within a reply, keep-alives not counted;
             0 = any. 120 covers a slow prefill and is short enough to wait for.
         connect_seconds: Limit for connecting.
@@ -47,136 +47,103 @@ def read_options(provider: ProviderConfig) -> Options:
 
     Raises `ConfigError` for a missing `base_url`, an unknown option and a value of the wrong kind.
     """
-    given = dict(provider.options)
-    path = _read(provider, "path", given.pop("path", "/chat/completions"))
-    values = {name: _read(provider, name, value) for name, value in given.items()}
-    return Options(_join_url(provider, path), **values)
+    values = {name: _read(provider, name, value) for name, value in provider.options.items()}
+    path = values.pop("path", "/chat/completions")
+    return Options(_join(_base(provider), path), **values)
 
 
-def read_key(provider: ProviderConfig) -> str | None:
-    """Return the key as it goes into the header; None where the endpoint needs none.
-
-    Raises `LlmFailure` `MISSING_CREDENTIAL` or `INVALID_CREDENTIAL`, which name the setting and
-    the position of what is wrong and hold nothing of the key.
-    """
-    if provider.api_key is None:
-        return None
-    raw = provider.api_key.reveal()
-    key = raw.strip()
-    setting = provider.key_hint or f"providers.{provider.name}.api_key"
-    if not key:
-        found = "is empty" if not raw else "holds only blanks"
-        raise LlmFailure(
-            "MISSING_CREDENTIAL", f"no API key for provider {provider.name!r}: {setting} {found}"
-        )
-    if fault := _fault_of(key, len(raw) - len(raw.lstrip())):
-        raise LlmFailure(
-            "INVALID_CREDENTIAL", f"the API key of provider {provider.name!r} ({setting}) {fault}"
-        )
-    return key
-
-
-def _fault_of(key: str, skipped: int) -> str | None:
-    """Say what makes a key unfit for a header; None = nothing. Positions count from 1."""
-    if key[0] in _QUOTES or key[-1] in _QUOTES:
-        position = skipped + (1 if key[0] in _QUOTES else len(key))
-        return f"has a quotation mark at character {position}; leave the quotes out"
-    if pasted := _PASTED_NAME.match(key):
-        return (
-            f"begins with a name and '=' (character {skipped + pasted.end()}); "
-            "give only what stands after it"
-        )
-    for position, character in enumerate(key, skipped + 1):
-        if not "!" <= character <= "~":
-            kind = "a blank or control character" if character <= " " else "not plain ASCII"
-            return (
-                f"has {kind} at character {position}"
-                if character <= " "
-                else (f"is {kind} at character {position}")
-            )
-    return None
-
-
-def _join_url(provider: ProviderConfig, path: str) -> str:
+def _base(provider: ProviderConfig) -> SplitResult:
     where = f"providers.{provider.name}.base_url"
-    if not (provider.base_url or "").strip():
-        raise ConfigError(
-            "is missing",
-            where=where,
-            remedy="Set it to the address of the API, as in https://api.deepseek.com",
-        )
-    parts = urlsplit(provider.base_url.strip())  # type: ignore[union-attr]
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(
-            "is no http or https address",
-            where=where,
-            remedy="Write it as in https://api.deepseek.com",
-        )
-    base, path = parts.path.rstrip("/"), "/" + path.strip("/")
-    if not base.endswith(path):
-        base += path
-    return urlunsplit(parts._replace(path=base, fragment=""))
+    remedy = "Set it to the address of the API, as in https://api.deepseek.com"
+    text = (provider.base_url or "").strip()
+    if not text:
+        raise ConfigError("is missing", where=where, remedy=remedy)
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError("is no http or https address", where=where, remedy=remedy)
+    return parts
+
+
+def _join(base: SplitResult, path: str) -> str:
+    """Append a path once: not what the address already ends with, no slash and no version twice."""
+    have = [part for part in base.path.split("/") if part]
+    want = [part for part in path.split("/") if part]
+    if have[-len(want) :] == want:
+        want = []
+    elif have and have[-1] == want[0] and _VERSION.fullmatch(want[0]):
+        want = want[1:]
+    return urlunsplit(base._replace(path="/" + "/".join([*have, *want]), fragment=""))
 
 
 def _read(provider: ProviderConfig, name: str, value: Any) -> Any:
     where = f"providers.{provider.name}.{name}"
     reader = _READERS.get(name)
     if reader is None:
-        raise ConfigError(
-            "is no option of openai_chat",
-            where=where,
-            remedy=f"It knows {', '.join(sorted(OPTION_NAMES))}.",
-        )
+        known = ", ".join(sorted(OPTION_NAMES))
+        raise ConfigError("is no option of openai_chat", where=where, remedy=f"It knows {known}.")
     try:
         return reader(value)
-    except ValueError as error:
+    except _WrongError as error:
         raise ConfigError(str(error), where=where) from None
 
 
-def _seconds(value: Any) -> float:
+class _WrongError(Exception):
+    """What is wrong with the value of an option."""
+
+
+def _limit(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e9:
-        raise ValueError("must be a number of seconds, 0 or more")
+        raise _WrongError("must be a number of seconds; 0 = no limit")
+    return float(value)
+
+
+def _seconds(value: Any) -> float:
+    if not _limit(value):
+        raise _WrongError("must be a number of seconds above 0")
     return float(value)
 
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError("must be true or false")
+        raise _WrongError("must be true or false")
     return value
 
 
 def _role(value: Any) -> str:
     if value not in ("system", "developer"):
-        raise ValueError("must be system or developer")
+        raise _WrongError("must be system or developer")
     return str(value)
 
 
 def _path(value: Any) -> str:
     if not isinstance(value, str) or not value.strip("/ "):
-        raise ValueError("must be a path, as in /chat/completions")
-    return value
+        raise _WrongError("must be a path, as in /chat/completions")
+    return value.strip()
 
 
 def _verify(value: Any) -> bool | str:
-    if not isinstance(value, (bool, str)) or value == "":
-        raise ValueError("must be true, false or the path of trusted certificates")
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str) or not Path(value).exists():
+        raise _WrongError("must be true, false or the path of trusted certificates")
     return value
 
 
 def _headers(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise ValueError("must be a mapping of header names to text")
+        raise _WrongError("must be a mapping of header names to text")
     headers = {}
     for name, content in value.items():
         text = content.reveal() if isinstance(content, Secret) else content
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no header name")
-        if not isinstance(text, str):
-            raise ValueError(f"header {name} must be text")
-        text = text.strip()
-        if not (text.isascii() and text.isprintable()):
-            raise ValueError(f"header {name} must be printable ASCII")
-        headers[name.lower()] = text
+            raise _WrongError(f"{name!r} is no header name")
+        if not (isinstance(text, str) and text.strip().isascii() and text.strip().isprintable()):
+            raise _WrongError(f"header {name} must be printable ASCII text")
+        headers[name.lower()] = text.strip()
     return headers
 
 
@@ -185,7 +152,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "headers": _headers,
     "include_usage": _flag,
     "path": _path,
-    "stream_idle_seconds": _seconds,
+    "stream_idle_seconds": _limit,
     "system_role": _role,
     "verify": _verify,
 }

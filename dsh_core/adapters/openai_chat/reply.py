@@ -193,19 +193,19 @@ class Reply:
 
     def _fold_call(self, fragment: Any, index: object) -> None:
         function = fragment.get("function") or {}
-        id, name = _label(fragment.get("id")), _label(function.get("name"))
+        call_id, name = _label(fragment.get("id")), _label(function.get("name"))
         arguments = function.get("arguments") or ""
         if arguments.__class__ is not str:  # some servers send the object itself
             arguments = json.dumps(arguments, ensure_ascii=False)
-        call = self._calls.find(index, id, name)
+        call = self._calls.find(index, call_id, name)
         if call is None:
-            if not (id or name or arguments):
+            if not (call_id or name or arguments):
                 return
-            call = self._calls.open(index, id, self._open("tool-call"))
+            call = self._calls.open(index, call_id, self._open("tool-call"))
         if self._unclean:
             arguments = self._join_halves(ToolCallDelta, call.block, arguments)
-        new_id, new_name = None if call.id else id, None if call.name else name
-        call.id, call.name = call.id or id, call.name or name
+        new_id, new_name = None if call.id else call_id, None if call.name else name
+        call.id, call.name = call.id or call_id, call.name or name
         call.arguments.append(arguments)
         if new_id or new_name or arguments:
             self.out.append(ToolCallDelta(call.block, new_id, new_name, arguments))

@@ -59,19 +59,19 @@ class RequestEncoder:
         Raises `LlmFailure` `INVALID_REQUEST` for parameters that are the adapter's own or no JSON.
         """
         key = _KEYS[model.reasoning]
-        parts = [self._system(request.system)] if request.system else []
-        ids: list[str] = []
-        for message in request.messages:
-            part = message.encoded(key) or _keep(message, key)
-            if type(part) is _WithCalls:
-                ids += part.ids
-            if part:
-                parts.append(part)
-        if len(set(ids)) != len(ids) or "" in ids:
-            parts[bool(request.system) :] = _with_unique_ids(request.messages, key)
+        parts = [message.encoded(key) or _keep(message, key) for message in request.messages]
+        if _WithCalls in set(map(type, parts)):
+            ids = [call_id for part in parts if type(part) is _WithCalls for call_id in part.ids]
+            if len(set(ids)) != len(ids) or "" in ids:
+                parts = list(_with_unique_ids(request.messages, key))
+        if not all(parts):  # a message of nothing that the model is shown
+            parts = [part for part in parts if part]
+        head = self._head(request, model)
+        if request.system:
+            parts.insert(0, self._system(request.system))
         if not parts:
-            return self._head(request, model) + b"]}"
-        parts[0] = self._head(request, model) + parts[0]
+            return head + b"]}"
+        parts[0] = head + parts[0]
         parts[-1] += b"]}"
         return b",".join(parts)
 
@@ -134,30 +134,32 @@ def _with_unique_ids(messages: Iterable[Message], key: str) -> Iterator[bytes]:
     step with its `call_id`. What a call is named depends on the messages before it alone, so the
     bytes stay the same as the history grows.
     """
-    used: set[str] = set()
+    used: dict[str, int] = {}
     open_calls: list[tuple[str, str]] = []
     for message in messages:
         if message.role == "assistant":
             old = [block.id for block in message.content if isinstance(block, ToolCall)]
-            new = tuple([_unused(id, used) for id in old])
+            new = tuple([_unused(call_id, used) for call_id in old])
             open_calls = list(zip(old, new, strict=True))
         else:
             old = [block.call_id for block in message.content if isinstance(block, ToolResult)]
-            new = tuple([_claim(id, open_calls) for id in old])
+            new = tuple([_claim(call_id, open_calls) for call_id in old])
         kept_as = (key, new) if list(new) != old else key
         data = message.encoded(kept_as)
         if data is None:
             data = message.keep_encoded(kept_as, _encode(message, key, iter(new), iter(new)))
-        if data:
-            yield data
+        yield data
 
 
-def _unused(id: str, used: set[str]) -> str:
-    name, number = id or "call", 1
-    while not name or name in used:
+def _unused(call_id: str, used: dict[str, int]) -> str:
+    """Return the id, or with a number after it; `used` maps ids to the last number they took."""
+    stem = name = call_id or "call"
+    number = used.get(stem, 1)
+    while name in used:
         number += 1
-        name = f"{id or 'call'}-{number}"
-    used.add(name)
+        name = f"{stem}-{number}"
+    used[stem] = number
+    used.setdefault(name, 1)
     return name
 
 
@@ -197,14 +199,14 @@ def _assistant(message: Message, key: str, ids: Iterator[str]) -> dict[str, Any]
     if calls:
         wired["tool_calls"] = [
             {
-                "id": id,
+                "id": call_id,
                 "type": "function",
                 "function": {
                     "name": _safe_name(call.name),
                     "arguments": _safe_arguments(call.arguments),
                 },
             }
-            for call, id in zip(calls, ids, strict=True)
+            for call, call_id in zip(calls, ids, strict=True)
         ]
     return wired
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dsh_core.errors import ToolError
 from dsh_core.policy import Call, Effect, EffectKind
-from dsh_files.glob import glob_base
+from dsh_files.glob import Search
 from dsh_files.workspace import resolve
 
 _KINDS: Mapping[str, EffectKind] = {
@@ -38,7 +38,7 @@ def effects_of(call: Call, cwd: Path) -> Sequence[Effect] | None:
 
 def _written(name: str, arguments: Mapping[str, Any]) -> str:
     if name == "glob":
-        return glob_base(arguments["pattern"], arguments.get("path"))[0]
+        return Search.of(arguments["pattern"], arguments.get("path")).folder
     if name == "grep":
         return arguments.get("path") or "."
     return str(arguments["file_path"])

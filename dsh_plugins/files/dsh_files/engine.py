@@ -47,8 +47,10 @@ class Engine:
         left_out = (f"--glob=!{name}" for name in LEFT_OUT)
         return (self.ripgrep, "--files", "--null", "--no-ignore", *_QUIET, *left_out, "./")
 
-    def search(self, pattern: str, include: Glob | None, *, stdin: bool) -> Sequence[str]:
-        """Return the program that searches the working directory's files, or standard input.
+    def search(
+        self, pattern: str, include: Glob | None, root: Path, *, stdin: bool
+    ) -> Sequence[str]:
+        """Return the program that searches the files of `root`, where it runs, or standard input.
 
         With ripgrep, files that `include` does not match may be searched too.
         """
@@ -59,8 +61,8 @@ class Engine:
             self.ripgrep,
             "--json",
             "--crlf",
-            "--no-require-git",
             "--no-ignore-global",
+            *(() if _is_in_repository(root) else ("--no-require-git",)),
             *_QUIET,
             *(f"--glob=!{name}" for name in LEFT_OUT),
             *_types(include),
@@ -120,6 +122,11 @@ def find_ripgrep() -> str | None:
     """
     folders = [folder for folder in os.get_exec_path() if os.path.isabs(folder)]
     return shutil.which("rg", path=os.pathsep.join([*folders, sysconfig.get_path("scripts")]))
+
+
+def _is_in_repository(root: Path) -> bool:
+    """Whether ignore files of folders above the repository do not count; else all do."""
+    return any(os.path.lexists(folder / ".git") for folder in (root, *root.parents))
 
 
 def _types(include: Glob | None) -> Sequence[str]:

@@ -40,7 +40,9 @@ def main(argument: str) -> int:
     try:
         search = compiled(task["pattern"])
     except re.error as error:
-        sys.stderr.write(f"regex parse error: {error} (in Python's syntax, as ripgrep is not used)\n")
+        sys.stderr.write(
+            f"regex parse error: {error} (in Python's syntax, as ripgrep is not used)\n"
+        )
         return FAILED_EXIT_CODE
     if task["stdin"]:
         code = int(not search_file(sys.stdin.buffer, "<stdin>", search))
@@ -77,7 +79,6 @@ def search_folder(task: dict[str, Any], search: Callable[[str], re.Match[str] | 
 def search_file(file: BinaryIO, path: str, search: Callable[[str], re.Match[str] | None]) -> bool:
     """Report the matching lines of a file. `binary_offset` is set for one that holds a NUL."""
     name = in_json(os.fsencode(path))
-    emit("begin", {"path": name})
     found = False
     binary_offset = None
     for number, line in lines_of(file):
@@ -87,11 +88,15 @@ def search_file(file: BinaryIO, path: str, search: Callable[[str], re.Match[str]
         text = line.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
         match = search(text)
         if match:
+            if not found:
+                emit("begin", {"path": name})
             found = True
             start, end = (len(text[:at].encode("utf-8")) for at in match.span())
             data = {"path": name, "lines": in_json(line), "line_number": number}
             emit("match", {**data, "submatches": [{"start": start, "end": end}]})
-    emit("end", {"path": name, "binary_offset": binary_offset})
+    if found:
+        emit("end", {"path": name, "binary_offset": binary_offset})
+        sys.stdout.flush()  # the next file may be the one at which we are stopped
     return found
 
 

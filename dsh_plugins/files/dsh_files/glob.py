@@ -7,25 +7,43 @@ import os
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 from dsh_core.outcome import ToolOutput
-from dsh_files.child import Child
+from dsh_files.child import Child, StopCause
 from dsh_files.engine import choose_engine, end_notes
-from dsh_files.failure import explained
+from dsh_files.failure import explained, shown
 from dsh_files.globs import Glob, split_base
 from dsh_files.settings import Settings
 from dsh_files.workspace import Target, Workspace, opened_folder
 
 
-def glob_base(pattern: str, path: str | None) -> tuple[str, str]:
-    """Return the folder to search, as written, and the pattern below it."""
-    folder, rest = split_base(pattern)
-    return os.path.join(path or ".", os.path.expanduser(folder)), rest
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A glob, taken apart.
+
+    Args:
+        folder: Where to search, as written.
+        pattern: What to find below it.
+        is_named: Whether the folder was asked for by itself, and not by the pattern.
+
+    """
+
+    folder: str
+    pattern: str
+    is_named: bool
+
+    @classmethod
+    def of(cls, pattern: str, path: str | None) -> Search:
+        """Take leading folders without magic off the pattern: nothing else need be searched."""
+        folder, rest = split_base(pattern)
+        return cls(os.path.join(path or ".", os.path.expanduser(folder)), rest, not folder)
 
 
 def find_files(
     base: Target,
-    pattern: str,
+    search: Search,
     *,
     workspace: Workspace,
     settings: Settings,
@@ -35,31 +53,43 @@ def find_files(
 
     Ignore files do not count; folders of version control are left out; links are not followed.
     """
-    glob = Glob(pattern)
+    glob = Glob(search.pattern)
     engine = choose_engine(settings.engine)
-    with (
-        explained(base.written),
-        opened_folder(base.path) as folder,
-        Child(
-            engine.list_files(),
-            folder=folder,
-            path=str(base.path),
-            timeout_seconds=settings.search_timeout_seconds,
-            limit_bytes=None,
-            cancelled=cancelled,
-        ) as child,
-    ):
+    with explained(base.written), ExitStack() as stack:
+        try:
+            folder = stack.enter_context(opened_folder(base.path))
+        except FileNotFoundError:
+            if search.is_named:
+                raise
+            return _output([], 0, [f"({shown(base.written)} does not exist.)"])
+        child = stack.enter_context(
+            Child(
+                engine.list_files(),
+                folder=folder,
+                path=str(base.path),
+                timeout_seconds=settings.search_timeout_seconds,
+                limit_bytes=None,
+                cancelled=cancelled,
+            )
+        )
         found = _Counted(_matching(child, glob, folder))
         newest = heapq.nsmallest(settings.glob_limit_files, found)
         notes = end_notes(child, settings, has_results=bool(newest))
-    lines = [workspace.name_of(base.path / name) for _, name in newest]
-    if found.total > len(lines):
-        notes.append(
-            f"(The newest {len(lines)} of {found.total:,} files. Narrow the pattern or the path "
-            "to see others.)"
+    names = [workspace.name_of(base.path / name) for _, name in newest]
+    return _output(names, found.total, notes, child.stopped)
+
+
+def _output(
+    names: list[str], total: int, notes: list[str], stopped: StopCause | None = None
+) -> ToolOutput:
+    lines = [*(names or ["No files found."]), *notes]
+    if total > len(names):
+        lines.append(
+            f"(The newest {len(names)} of {total:,} files. Narrow the pattern or the path to see "
+            "others.)"
         )
-    meta = {"files": found.total, "shown": len(lines), "stopped": child.stopped}
-    return ToolOutput.of("\n".join([*(lines or ["No files found."]), *notes]), meta=meta)
+    meta = {"files": total, "shown": len(names), "stopped": stopped}
+    return ToolOutput.of("\n".join(lines), meta=meta)
 
 
 class _Counted(Iterator[tuple[int, str]]):

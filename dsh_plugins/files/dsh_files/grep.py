@@ -6,6 +6,7 @@ import base64
 import bisect
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -112,7 +113,7 @@ def find_lines(
         explained(base.written),
         _opened_place(base) as place,
         Child(
-            engine.search(pattern, glob, stdin=place.stdin is not None),
+            engine.search(pattern, glob, place.root, stdin=place.stdin is not None),
             folder=place.folder,
             path=str(place.root),
             stdin=place.stdin,
@@ -122,7 +123,10 @@ def find_lines(
         ) as child,
     ):
         is_complete = _collect(child, matches, glob, place.name)
-        notes = end_notes(child, settings, has_results=matches.total > 0, is_complete=is_complete)
+        with _located(pattern):
+            notes = end_notes(
+                child, settings, has_results=matches.total > 0, is_complete=is_complete
+            )
     if matches.total > settings.grep_limit_matches:
         notes.insert(0, _cut_note(matches, settings))
     lines = [*_shown_lines(matches, place.root, workspace, settings.grep_limit_matches)]
@@ -162,6 +166,39 @@ def _check_pattern(pattern: str) -> None:
     if problem:
         raise ToolError(f"Invalid pattern: {problem}.", code="SEARCH_INVALID_PATTERN")
     encoded(pattern, "pattern")
+
+
+@contextmanager
+def _located(pattern: str) -> Iterator[None]:
+    """Add to a failure where a parenthesis lacks its pair.
+
+    ripgrep does not know: it puts a group around the pattern, and blames that.
+    """
+    try:
+        yield
+    except ToolError as error:
+        if error.code != "SEARCH_INVALID_PATTERN" or " group" not in str(error):
+            raise
+        position = unbalanced(pattern)
+        where = "" if position is None else f" (the parenthesis at position {position})"
+        raise ToolError(f"{error}{where}", code=error.code) from error
+
+
+def unbalanced(pattern: str) -> int | None:
+    """Return where a parenthesis without its pair is, as well as can be told without parsing."""
+    opened: list[int] = []
+    is_in_class = False
+    for token in re.finditer(r"\\.|\[\^?\]?|\]|\(|\)", pattern, re.DOTALL):
+        text = token.group()
+        if text == "]" or (text.startswith("[") and not is_in_class):
+            is_in_class = text != "]"
+        elif text == "(" and not is_in_class:
+            opened.append(token.start())
+        elif text == ")" and not is_in_class:
+            if not opened:
+                return token.start()
+            opened.pop()
+    return opened[-1] if opened else None
 
 
 def _checked_include(include: str) -> Glob:

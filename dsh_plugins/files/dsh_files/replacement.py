@@ -77,7 +77,8 @@ def _pieces(body: bytes, new: bytes, matches: list[re.Match[bytes]]) -> Iterator
 def _aligned(body: bytes, match: re.Match[bytes], new: bytes) -> bytes:
     """Give new lines the endings of the lines they replace, in a file that has both kinds.
 
-    Lines of the old text that stand in the new one unchanged keep theirs.
+    Lines of the old text that stand in the new one unchanged keep theirs; an added line ends like
+    the one before it.
     """
     raw = lines_of(match.group())
     plain = [with_line_ending(line, b"\n") for line in raw]
@@ -88,10 +89,11 @@ def _aligned(body: bytes, match: re.Match[bytes], new: bytes) -> bytes:
     for kind, start, end, new_start, new_end in matcher.get_opcodes():
         if kind == "equal":
             result.extend(raw[start:end])
+            ending = _ending_of(raw[end - 1], ending)
             continue
         for offset, line in enumerate(wanted[new_start:new_end], start):
-            if offset < end and raw[offset].endswith(b"\n"):
-                ending = _ending_of(raw[offset])
+            if offset < end:
+                ending = _ending_of(raw[offset], ending)
             result.append(with_line_ending(line, ending))
     return b"".join(result)
 
@@ -100,8 +102,10 @@ def _ending_around(body: bytes, match: re.Match[bytes]) -> bytes:
     """Return the ending of the line before the match, or else of the first line after it."""
     before = body.rfind(b"\n", 0, match.start())
     position = before if before >= 0 else body.find(b"\n", match.start())
-    return _ending_of(body[max(0, position - 1) : position + 1])
+    return _ending_of(body[max(0, position - 1) : position + 1], b"\n")
 
 
-def _ending_of(line: bytes) -> bytes:
+def _ending_of(line: bytes, default: bytes) -> bytes:
+    if not line.endswith(b"\n"):
+        return default
     return b"\r\n" if line.endswith(b"\r\n") else b"\n"

@@ -11,7 +11,7 @@ from dsh_core.policy import EffectKind
 from dsh_core.tools import Tool, ToolContext, tool
 from dsh_files.edit import edit_file
 from dsh_files.failure import shown
-from dsh_files.glob import find_files, glob_base
+from dsh_files.glob import Search, find_files
 from dsh_files.grep import find_lines
 from dsh_files.observation import PathLocks, observations_of
 from dsh_files.read import Range, read_file
@@ -119,10 +119,10 @@ class FileTools:
             path: Folder to search; the working directory by default.
 
         """
-        written, rest = glob_base(pattern, path)
+        search = Search.of(pattern, path)
         return find_files(
-            self._target(ctx, written, "read"),
-            rest,
+            self._target(ctx, search.folder, "read"),
+            search,
             workspace=self._workspace(ctx),
             settings=self._settings,
             cancelled=ctx.cancelled,

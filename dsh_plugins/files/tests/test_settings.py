@@ -1,10 +1,10 @@
 import ast
 import inspect
 from dataclasses import fields
-
-import pytest
+from itertools import pairwise
 
 import dsh_files.settings
+import pytest
 from dsh_files.settings import Settings
 
 
@@ -23,7 +23,7 @@ def test_where_agents_may_go_counts_only_from_trusted_files():
 def test_every_setting_says_what_it_is_and_why():
     tree = ast.parse(inspect.getsource(dsh_files.settings))
     (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef))
-    for node, following in zip(body, body[1:], strict=False):
+    for node, following in pairwise(body):
         if isinstance(node, ast.AnnAssign):
             assert isinstance(following, ast.Expr), ast.unparse(node)
             assert len(ast.literal_eval(following.value)) > 40

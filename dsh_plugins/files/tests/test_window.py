@@ -1,9 +1,8 @@
 import tracemalloc
 
+from dsh_files.window import CutLine, LineWindow
 from hypothesis import given
 from hypothesis import strategies as st
-
-from dsh_files.window import CutLine, LineWindow
 
 
 def window_over(*pieces, first=1, limit_lines=100, limit_bytes=10_000, limit_characters=100):
@@ -52,7 +51,7 @@ def test_one_line_is_kept_however_small_the_byte_limit():
 
 
 def test_a_long_line_is_cut_at_characters_and_its_place_is_known():
-    data = "short\n".encode() + "é".encode() * 150 + b"\nafter\n"
+    data = b"short\n" + "é".encode() * 150 + b"\nafter\n"
     window = window_over(data[:100], data[100:])
     assert window.lines[1] == f"2: {'é' * 100}… [cut: the line has 300 bytes]"
     assert window.lines[2] == "3: after"

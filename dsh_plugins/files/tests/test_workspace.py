@@ -1,9 +1,9 @@
 import os
 
 import pytest
+from dsh_files.workspace import Target, Workspace, opened_file, opened_folder, resolve
 
 from dsh_core.errors import ToolError
-from dsh_files.workspace import Target, Workspace, opened_file, opened_folder, resolve
 
 
 def code_of(function, *args):
@@ -44,7 +44,7 @@ def test_a_path_outside_is_refused_and_the_setting_is_named(workspace, written):
 def test_a_link_is_judged_by_where_it_leads(workspace, tmp_path):
     (tmp_path / "secret").write_text("x")
     (workspace / "link").symlink_to("../secret")
-    with pytest.raises(ToolError, match="leads to .*secret") as caught:
+    with pytest.raises(ToolError, match=r"leads to .*secret") as caught:
         Workspace(workspace).writable("link")
     assert caught.value.code == "FS_OUTSIDE_WORKSPACE"
 
@@ -127,6 +127,9 @@ def test_a_folder_that_may_not_be_listed_can_be_passed_through(open_folder, as_n
     (open_folder / "closed/f").write_text("x")
     (open_folder / "closed/f").chmod(0o644)
     (open_folder / "closed").chmod(0o711)
-    with as_nobody(), opened_folder(open_folder / "closed") as folder:
-        with opened_file(folder, Target("f", open_folder / "closed/f")) as descriptor:
-            assert os.read(descriptor, 9) == b"x"
+    with (
+        as_nobody(),
+        opened_folder(open_folder / "closed") as folder,
+        opened_file(folder, Target("f", open_folder / "closed/f")) as descriptor,
+    ):
+        assert os.read(descriptor, 9) == b"x"

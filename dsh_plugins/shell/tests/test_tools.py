@@ -93,22 +93,20 @@ async def test_progress_bars_are_shown_as_a_terminal_would_at_the_end(shell: Any
 
 
 async def test_output_that_is_no_text_stays_valid_text(shell: Any) -> None:
-    output = await shell(
-        r"printf 'caf\xe9 \xf0 \xff\x00\xd6\xd0 end\n'; head -c 2000 /dev/urandom"
-    )
+    output = await shell(r"printf 'caf\xe9 \xf0 \xff\x00\xd6\xd0 end\n'; head -c 2000 /dev/urandom")
     assert output.text.startswith("caf\ufffd \ufffd \ufffd\\x00\ufffd\ufffd end\n")
     output.text.encode()
     assert "\0" not in output.text
 
 
 async def test_a_huge_line_shows_head_and_tail_and_keeps_the_exit_code(shell: Any) -> None:
-    output = await shell(
-        "python3 -c \"print('HEAD-MARK'+'x'*3000000+'TAIL-MARK')\"; exit 7"
-    )
+    output = await shell("python3 -c \"print('HEAD-MARK'+'x'*3000000+'TAIL-MARK')\"; exit 7")
     assert len(output.text) < 66_000
     assert output.text.startswith("HEAD-MARK")
     assert output.text.endswith("TAIL-MARK\n[exit code: 7]")
-    missing, path = re.findall(r"(\d+) bytes left out; the whole output is in (\S+)", output.text)[0]
+    missing, path = re.findall(r"(\d+) bytes left out; the whole output is in (\S+)", output.text)[
+        0
+    ]
     assert int(missing) == 3_000_019 - 64_000
     assert Path(path).stat().st_size == 3_000_019
     assert Path(path).parent == shell.spill

@@ -1,0 +1,109 @@
+"""The documentation is true: generated pages are fresh, examples run, links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib.util
+import inspect
+import re
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dsh_core import hookspecs
+from dsh_core.config.load import load_config
+from dsh_core.config.trust import TrustStore
+from dsh_core.marks import MODE_ATTRIBUTE
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+HOOKS = [name for name, spec in vars(hookspecs).items() if hasattr(spec, MODE_ATTRIBUTE)]
+
+
+def load_generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs/generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["docs_generate"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATOR = load_generator()
+
+
+@pytest.mark.parametrize("name", GENERATOR.PAGES)
+def test_a_generated_page_is_fresh(name: str) -> None:
+    written = (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+    assert written == GENERATOR.PAGES[name](), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_says_when_what_and_shows_an_example(name: str) -> None:
+    doc = inspect.getdoc(getattr(hookspecs, name)) or ""
+    example = textwrap.dedent(doc.partition("Example:\n")[2])
+
+    for part in ("When: ", "Arguments: ", "Return: "):
+        assert part in doc
+    function = ast.parse(example).body[0]
+    assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+    assert function.name == name
+    assert len(example.splitlines()) <= 6
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+
+
+def written_by_hand() -> list[Path]:
+    return [page for page in PAGES if page.name not in GENERATOR.PAGES]
+
+
+YAML_BLOCKS = [(page, text) for page in written_by_hand() for text in blocks(page, "yaml")]
+PYTHON_BLOCKS = [(page, text) for page in written_by_hand() for text in blocks(page, "python")]
+
+
+def place(value: object) -> str:
+    return value.stem if isinstance(value, Path) else "block"
+
+
+@pytest.mark.parametrize(("page", "text"), YAML_BLOCKS, ids=place)
+def test_a_yaml_example_loads(page: Path, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "dsh.yaml"
+    file.write_text(text, encoding="utf-8")
+    environ = {"DEEPSEEK_API_KEY": "sk-example", "DSH_USER_DIR": str(tmp_path / "user")}
+    trust = TrustStore(tmp_path / "user")
+
+    config = load_config(cwd=tmp_path, file=file, environ=environ, trust=trust)
+
+    assert config.providers or config.plugins
+
+
+@pytest.mark.parametrize(("page", "text"), PYTHON_BLOCKS, ids=place)
+def test_a_python_example_runs(
+    page: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "example"}
+
+    exec(compile(text, f"{page.name} example", "exec"), namespace)
+
+    main = namespace.get("main")
+    if inspect.iscoroutinefunction(main):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    dead = [
+        target for target in targets if "://" not in target and not (page.parent / target).exists()
+    ]
+
+    assert dead == []
