@@ -6,11 +6,12 @@ provider's raw string; it either raises or ends with a finish of reason `error` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
-from dsh_core.codec import Tagged, case, sum_type
-from dsh_core.content import Block, Reasoning, Text, ToolCall
+from dsh_core.codec import Tagged, case, clean_text, sum_type
+from dsh_core.content import Block, Reasoning, Text, ToolCall, clean_block
 from dsh_core.errors import LlmFailure
 
 
@@ -114,6 +115,33 @@ class Finish(Chunk):
     request_id: str | None = None
 
 
+@case("unknown")
+class UnknownChunk(Chunk):
+    """A chunk whose plugin is gone."""
+
+    name: str
+    fields: Mapping[str, Any]
+
+
+Chunk.unknown = UnknownChunk
+
+
+def clean_chunk(chunk: Chunk) -> Chunk:
+    """Return a chunk whose text has no lone surrogates: itself where it has none."""
+    match chunk:
+        case TextDelta(text=text) | ReasoningDelta(text=text):
+            return chunk if text.isascii() else replace(chunk, text=clean_text(text))
+        case ToolCallDelta(index, id, name, arguments):
+            if f"{id}{name}{arguments}".isascii():
+                return chunk
+            id, name = (part and clean_text(part) for part in (id, name))
+            return ToolCallDelta(index, id, name, clean_text(arguments))
+        case BlockEnd(block=block):
+            cleaned = clean_block(block)
+            return chunk if cleaned is block else replace(chunk, block=cleaned)
+    return chunk
+
+
 @dataclass(slots=True)
 class _Open:
     """A block under construction: its deltas, joined once at the end."""
@@ -142,11 +170,16 @@ class BlockAssembler:
 
     def feed(self, chunk: Chunk) -> None:
         """Take one chunk. Constant time; unknown kinds are ignored."""
+        kind = type(chunk)
+        if kind is TextDelta:
+            self._delta(chunk.index, "text", chunk.text)  # type: ignore[attr-defined]
+        elif kind is ReasoningDelta:
+            self._delta(chunk.index, "reasoning", chunk.text)  # type: ignore[attr-defined]
+        else:
+            self._feed_rare(chunk)
+
+    def _feed_rare(self, chunk: Chunk) -> None:
         match chunk:
-            case TextDelta(index, text):
-                self._delta(index, "text", text)
-            case ReasoningDelta(index, text):
-                self._delta(index, "reasoning", text)
             case ToolCallDelta(index, id, name, arguments):
                 opened = self._delta(index, "tool-call", arguments)
                 opened.id = opened.id or id
@@ -184,9 +217,13 @@ class BlockAssembler:
 
 
 def _build(index: int, opened: _Open) -> Block:
+    """Join the deltas; halves of a surrogate pair that came in two of them become one character."""
     if opened.final is not None:
-        return opened.final
-    text = "".join(opened.parts)
+        final = opened.final
+        if isinstance(final, ToolCall) and not final.id:
+            return replace(final, id=opened.id or f"call-{index}")
+        return final
+    text = clean_text("".join(opened.parts))
     match opened.kind:
         case "text":
             return Text(text)

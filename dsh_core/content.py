@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
-from dsh_core.codec import Tagged, case, clean_text, sum_type
+from dsh_core.codec import Tagged, case, clean_text, seal, sum_type
 
 
 @sum_type
@@ -62,40 +63,41 @@ class UnknownBlock(Block):
     name: str
     fields: Mapping[str, Any]
 
-    def write_json(self) -> dict[str, Any]:
-        """Return the JSON it was read from."""
-        from dsh_core.codec import to_json
-
-        return {"type": self.name, **to_json(self.fields)}
-
 
 Block.unknown = UnknownBlock
 
 Content: TypeAlias = str | Block | Sequence[Block]
-"""What `send`, `steer`, `inject` and tools accept."""
+"""What `send`, `steer` and `inject` accept."""
 
 
 def as_blocks(content: Content) -> tuple[Block, ...]:
-    """Normalise content to a tuple of blocks; text loses lone surrogates.
+    """Normalise what is said to the model to a tuple of blocks; text loses lone surrogates.
 
-    Raises `TypeError` on anything else and `ValueError` on empty content.
+    Raises `TypeError` on what is no block, and `ValueError` on content that is empty, cannot be
+    logged, or belongs to the model's side of a conversation (tool calls and their results).
     """
-    if isinstance(content, str):
-        content = (Text(content),)
-    elif isinstance(content, Block):
-        content = (content,)
-    blocks = tuple(content)
+    blocks = (Text(content),) if isinstance(content, str) else content
+    blocks = (blocks,) if isinstance(blocks, Block) else tuple(blocks)
+    cleaned = []
     for block in blocks:
         if not isinstance(block, Block):
             raise TypeError(f"content is text or blocks, not {type(block).__name__}")
-    if not any(not isinstance(block, Text) or block.text for block in blocks):
+        if isinstance(block, (ToolCall, ToolResult)):
+            raise ValueError(f"a {block.type} cannot be sent; only a reply and its step have them")  # noqa: TRY004
+        cleaned.append(seal(clean_block(block)))
+    if not any(not isinstance(block, Text) or block.text for block in cleaned):
         raise ValueError("content is empty")
-    return tuple(_clean(block) for block in blocks)
+    return tuple(cleaned)
 
 
-def _clean(block: Block) -> Block:
-    if isinstance(block, Text) and (text := clean_text(block.text)) is not block.text:
-        return Text(text)
+def clean_block(block: Block) -> Block:
+    """Return a block whose text has no lone surrogates."""
+    if isinstance(block, (Text, Reasoning)):
+        text = clean_text(block.text)
+        return block if text is block.text else replace(block, text=text)
+    if isinstance(block, ToolCall):
+        parts = (block.id, block.name, block.arguments)
+        return block if "".join(parts).isascii() else ToolCall(*map(clean_text, parts))
     return block
 
 

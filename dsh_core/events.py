@@ -12,16 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsh_core.chunks import Chunk, Usage
-from dsh_core.codec import (
-    DecodeError,
-    JsonValue,
-    Tagged,
-    case,
-    freeze,
-    from_json,
-    sum_type,
-    to_json,
-)
+from dsh_core.codec import DecodeError, JsonValue, Tagged, case, from_json, sum_type, to_json
 from dsh_core.content import Block
 from dsh_core.messages import USER, Message, Source
 from dsh_core.request import ToolSchema
@@ -67,11 +58,7 @@ class UnknownTrigger(Trigger):
     """A trigger whose plugin is gone."""
 
     name: str
-    fields: Any
-
-    def write_json(self) -> dict[str, Any]:
-        """Return the JSON it was read from."""
-        return {"type": self.name, **to_json(self.fields)}
+    fields: Mapping[str, Any]
 
 
 Trigger.unknown = UnknownTrigger
@@ -132,11 +119,7 @@ class UnknownReason(TurnEndReason):
     """A reason whose plugin is gone."""
 
     name: str
-    fields: Any
-
-    def write_json(self) -> dict[str, Any]:
-        """Return the JSON it was read from."""
-        return {"type": self.name, **to_json(self.fields)}
+    fields: Mapping[str, Any]
 
 
 TurnEndReason.unknown = UnknownReason
@@ -386,6 +369,8 @@ class UnknownEvent(EventData):
 
 EventData.unknown = UnknownEvent
 
+_TIME: Any = int | float
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -412,12 +397,20 @@ class Event:
 
     @classmethod
     def from_json(cls, value: JsonValue) -> Event:
-        """Rebuild an event. Raises `DecodeError` when it does not fit; unknown types load."""
+        """Rebuild an event. Raises `DecodeError` when it does not fit; unknown types load.
+
+        Lone surrogates, which JSON can hold and text cannot, become U+FFFD.
+        """
         try:
             name, data = value["type"], value["data"]
             seq, time = value["seq"], value["time"]
         except (KeyError, TypeError) as error:
             raise DecodeError(f"not an event: {error}") from None
-        if name == UnknownEvent.type or name not in EventData.cases:
-            return cls(seq, time, UnknownEvent(name, freeze(data)))
-        return cls(seq, time, from_json(EventData, {**data, "type": name}, name))
+        name = from_json(str, name, "type")
+        if EventData.cases.get(name, UnknownEvent) is UnknownEvent:
+            content = UnknownEvent(name, from_json(Mapping[str, Any], data, name))
+        elif isinstance(data, Mapping):
+            content = from_json(EventData, {**data, "type": name}, name)
+        else:
+            raise DecodeError(f"{name}: expected a mapping, found {type(data).__name__}")
+        return cls(from_json(int, seq, "seq"), from_json(_TIME, time, "time"), content)

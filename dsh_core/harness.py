@@ -143,7 +143,13 @@ class Harness:
         if isinstance(wanted, AgentDefinition):
             return wanted
         agents = self.config.agents
-        name = wanted or self.config.default_agent or next(iter(agents), "default")
+        name = wanted or self.config.default_agent
+        if name is None and len(agents) > 1:
+            raise ConfigError(
+                "which agent? the configuration has several and no default_agent",
+                remedy=f"Use -a NAME, or set default_agent. Agents: {', '.join(agents)}.",
+            )
+        name = name or next(iter(agents), "default")
         if name in agents:
             return agents[name]
         if not agents and name == "default":
@@ -213,7 +219,7 @@ class Harness:
         if agent is None and session is not None:
             agent = self.agents.get(session.id)
         if agent is None or error.hook == hookspecs.agent_error.__name__:
-            log.warning("%s", error_chain(error))
+            log.error("%s", error_chain(error))
             return
         turn, step = agent.session.open_turn or 0, agent.session.open_step or 0
         self.report_error(agent, turn, step, error)

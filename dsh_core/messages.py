@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -41,13 +42,7 @@ class UnknownSource(Source):
     """A source whose plugin is gone."""
 
     name: str
-    fields: Any
-
-    def write_json(self) -> dict[str, Any]:
-        """Return the JSON it was read from."""
-        from dsh_core.codec import to_json
-
-        return {"type": self.name, **to_json(self.fields)}
+    fields: Mapping[str, Any]
 
 
 Source.unknown = UnknownSource

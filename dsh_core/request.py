@@ -132,7 +132,9 @@ class Request(Draft):
         return self.model.partition("/")[2]
 
     def freeze(self) -> None:
-        """Refuse changes from here on, to the parameters too."""
+        """Refuse changes from here on, to the parameters too. Nothing more the second time."""
+        if self._frozen:
+            return
         self.messages = tuple(self.messages)
         self.tools = tuple(self.tools)
         self.parameters = freeze(dict(self.parameters))

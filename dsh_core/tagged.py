@@ -55,6 +55,13 @@ def case(name: str) -> Callable[[type[C]], type[C]]:
     return decorate
 
 
+def is_case(value: Tagged) -> bool:
+    """Whether the class of a value, and no subclass of it, is registered under its tag."""
+    cls = type(value)
+    known = cls.cases.get(getattr(cls, "type", ""))
+    return known is cls or (known is not None and _place(known) == _place(cls))
+
+
 def _place(cls: type[Any]) -> tuple[str, str]:
     return cls.__module__, cls.__qualname__
 
@@ -79,7 +86,7 @@ def _fast_init(cls: type[Any]) -> None:
         makes = field.default_factory is not dataclasses.MISSING
         default = f"make_{name}()" if makes else f"default_{name}"
         if not field.init:
-            lines.append(f"    set_{name}(self, {default})")
+            lines.append(f"    set_{name}(self, {default})" if has_default or makes else "    pass")
         elif makes:
             parameters.append(f"{name}=missing")
             lines.append(f"    set_{name}(self, {default} if {name} is missing else {name})")

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.wire_server import WireServer, plain
 
 from dsh_core import http
 from dsh_core.errors import ConfigError
 from dsh_core.http import STREAMS_PER_CLIENT, ClientPool, library
+from tests.wire_server import WireServer, plain
 
 LIBRARIES = ["httpx", "httpx2"]
 
@@ -146,7 +146,7 @@ async def test_a_proxy_that_cannot_be_used_is_the_users_mistake(
 
 def test_certificates_that_are_none_are_the_users_mistake(forced: str, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
-    with pytest.raises(ConfigError, match="ca.pem"):
+    with pytest.raises(ConfigError, match=r"ca\.pem"):
         ClientPool(verify=str(tmp_path / "ca.pem"))
 
 

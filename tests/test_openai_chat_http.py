@@ -10,6 +10,15 @@ from email.utils import formatdate
 from typing import Any
 
 import pytest
+
+from dsh_core.adapters.openai_chat import FACTORY, OpenAIChat
+from dsh_core.chunks import BlockAssembler, BlockStart, Chunk, Finish, TextDelta, Usage, UsageChunk
+from dsh_core.content import Reasoning, Text, ToolCall
+from dsh_core.errors import ConfigError, LlmFailure, error_chain
+from dsh_core.llm.adapter import ProviderConfig
+from dsh_core.messages import Message
+from dsh_core.request import Request
+from dsh_core.secret import Secret
 from tests.wire_server import (
     DONE,
     END,
@@ -26,15 +35,6 @@ from tests.wire_server import (
     reset,
     sse,
 )
-
-from dsh_core.adapters.openai_chat import FACTORY, OpenAIChat
-from dsh_core.chunks import BlockAssembler, BlockStart, Chunk, Finish, TextDelta, Usage, UsageChunk
-from dsh_core.content import Reasoning, Text, ToolCall
-from dsh_core.errors import ConfigError, LlmFailure
-from dsh_core.llm.adapter import ProviderConfig
-from dsh_core.messages import Message
-from dsh_core.request import Request
-from dsh_core.secret import Secret
 
 KEY = "sk-KEYTEXT-0123456789"
 MESSAGES = (Message("user", (Text("hi"),)),)
@@ -209,7 +209,8 @@ EVENTS = b"".join(
         delta(role="assistant", content=""),
         b": keep-alive\n\n:\n\n",
         delta(reasoning_content="思い"),
-        'data: {"choices":[{"index":0,\ndata: "delta":{"content":"春眠暁 🦊\u2028naïve\u0085"}}]}\n\n'.encode(),
+        b'data: {"choices":[{"index":0,\n',
+        'data: "delta":{"content":"春眠暁 🦊\u2028naïve\u0085"}}]}\n\n'.encode(),
         b"event: message\n:mid\n" + delta(content=" end"),
         delta(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]),
         delta("tool_calls"),
@@ -574,7 +575,7 @@ async def test_a_refused_connection_names_host_and_cause() -> None:
                 await collect(opened)
     assert raised.value.code == "TRANSPORT"
     assert f"127.0.0.1:{port}" in raised.value.message
-    assert "Connect" in raised.value.message or "refused" in raised.value.message
+    assert "Errno" in raised.value.message
 
 
 async def test_an_unknown_host_names_host_and_cause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -591,13 +592,17 @@ async def test_an_unknown_host_names_host_and_cause(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_failed_tls_handshake_names_host_and_cause() -> None:
-    async with WireServer() as server:
-        url = server.url.replace("http:", "https:")
-        async with adapter(url) as opened:
+    async def speak_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(speak_plainly, "127.0.0.1", 0) as server:
+        host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with adapter(f"https://{host}/v1") as opened:
             with pytest.raises(LlmFailure) as raised:
                 await collect(opened)
     assert raised.value.code == "TRANSPORT"
-    assert "127.0.0.1" in raised.value.message
+    assert host in raised.value.message
     assert "SSL" in raised.value.message
 
 
@@ -613,7 +618,7 @@ async def test_a_cancelled_request_ends_as_cancelled_and_closes_its_connection()
     for steps in ([asyncio.Event()], [SSE_HEAD, piece(delta(content="a")), asyncio.Event()]):
         async with WireServer(list(steps)) as server, adapter(server.url) as opened:
             task = asyncio.create_task(collect(opened))
-            await until(lambda: server.asked)  # noqa: B023
+            await until(lambda: server.asked)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -653,6 +658,7 @@ async def test_a_server_that_never_answers_times_out(clock: Clock) -> None:
         with pytest.raises(LlmFailure, match="120 s") as raised:
             await task
         assert raised.value.code == "TIMEOUT"
+        assert "Cancelled" not in error_chain(raised.value)
         assert task.cancelling() == 0
         await server.gone.wait()
 
@@ -928,6 +934,6 @@ def test_a_base_url_that_cannot_be_used_is_the_users_mistake(url: str | None, sa
 
 
 async def test_an_address_that_the_library_cannot_use_is_the_users_mistake() -> None:
-    opened = OpenAIChat(provider("http://a b.invalid"))
+    opened = OpenAIChat(provider("http://☃.invalid"))
     with pytest.raises(ConfigError, match="is no address"):
         await collect(opened)

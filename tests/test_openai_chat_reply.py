@@ -1,4 +1,5 @@
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -32,12 +33,12 @@ def delta(finish: str | None = None, **fields: Any) -> bytes:
     return event(choices=[{"index": 0, "delta": fields, "finish_reason": finish}])
 
 
-def call(index: int | None, id: str | None, name: str | None, arguments: Any, **more: Any) -> bytes:
-    fragment: dict[str, Any] = {"function": {"name": name, "arguments": arguments}, **more}
+def call(index: int | None, call_id: str | None, name: str | None, arguments: Any) -> bytes:
+    fragment: dict[str, Any] = {"function": {"name": name, "arguments": arguments}}
     if index is not None:
         fragment["index"] = index
-    if id is not None:
-        fragment["id"] = id
+    if call_id is not None:
+        fragment["id"] = call_id
     return delta(tool_calls=[fragment])
 
 
@@ -432,10 +433,7 @@ def test_text_cut_anywhere_between_utf16_units_arrives_unchanged(
 ) -> None:
     units = text.encode("utf-16-le")
     edges = sorted({0, len(units), *(2 * cut for cut in cuts if 2 * cut < len(units))})
-    parts = [
-        units[a:b].decode("utf-16-le", "surrogatepass")
-        for a, b in zip(edges, edges[1:], strict=False)
-    ]
+    parts = [units[a:b].decode("utf-16-le", "surrogatepass") for a, b in pairwise(edges)]
     found = blocks(
         *[delta(content=part, reasoning_content=part) for part in parts],
         *[call(0, "i", "f", part) for part in parts],

@@ -312,8 +312,8 @@ def steps(*ids: tuple[str, ...]) -> tuple[Message, ...]:
     """A history of steps, each with calls of these ids and their results, in order."""
     messages: list[Message] = [user("go")]
     for number, step in enumerate(ids):
-        messages.append(assistant(*[ToolCall(id, "f", "{}") for id in step]))
-        messages += [result(id, f"r{number}.{place}") for place, id in enumerate(step)]
+        messages.append(assistant(*[ToolCall(name, "f", "{}") for name in step]))
+        messages += [result(name, f"r{number}.{place}") for place, name in enumerate(step)]
     return tuple(messages)
 
 
@@ -324,7 +324,8 @@ def pairs(sent: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
         for call in message.get("tool_calls", ()):
             found.append((call["id"], []))
         if message["role"] == "tool":
-            next(texts for id, texts in reversed(found) if id == message["tool_call_id"]).append(
+            asked = message["tool_call_id"]
+            next(texts for name, texts in reversed(found) if name == asked).append(
                 message["content"]
             )
     return found
@@ -340,7 +341,7 @@ def test_ids_that_are_unique_stay_as_they_are() -> None:
 
 def test_ids_that_repeat_from_step_to_step_are_told_apart() -> None:
     found = pairs(wired(*steps(("call_0",), ("call_0", "call_1"), ("call_0",))))
-    assert [id for id, _ in found] == ["call_0", "call_0-2", "call_1", "call_0-3"]
+    assert [name for name, _ in found] == ["call_0", "call_0-2", "call_1", "call_0-3"]
     assert [texts for _, texts in found] == [["r0.0"], ["r1.0"], ["r1.1"], ["r2.0"]]
 
 
@@ -366,7 +367,7 @@ def test_results_out_of_order_find_their_call_by_id() -> None:
 
 def test_a_new_id_does_not_meet_one_that_was_made() -> None:
     found = pairs(wired(*steps(("a",), ("a",), ("a-2",), ("a",))))
-    assert len({id for id, _ in found}) == 4
+    assert len({name for name, _ in found}) == 4
 
 
 @given(st.lists(st.lists(st.sampled_from(["", "a", "a-2", "b", "call"]), max_size=3), max_size=6))
@@ -379,8 +380,8 @@ def test_every_call_has_one_id_and_its_result_and_a_longer_history_begins_the_sa
     assert [texts for _, texts in found] == [
         [f"r{number}.{place}"] for number, step in enumerate(ids) for place in range(len(step))
     ]
-    assert len({id for id, _ in found}) == len(found)
-    assert all(id for id, _ in found)
+    assert len({name for name, _ in found}) == len(found)
+    assert all(name for name, _ in found)
     for length in range(len(history)):
         assert wired(*history[:length]) == sent[:length]
 
@@ -388,7 +389,7 @@ def test_every_call_has_one_id_and_its_result_and_a_longer_history_begins_the_sa
 def test_a_message_first_seen_in_a_short_history_fits_a_longer_one() -> None:
     history = steps(("a",), ("a",))
     assert pairs(wired(*history[3:])) == [("a", ["r1.0"])]
-    assert [id for id, _ in pairs(wired(*history))] == ["a", "a-2"]
+    assert [name for name, _ in pairs(wired(*history))] == ["a", "a-2"]
     assert pairs(wired(*history[3:])) == [("a", ["r1.0"])]
 
 

@@ -1,5 +1,6 @@
 import json
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
@@ -158,5 +159,5 @@ STREAMS = st.lists(PIECES, max_size=40).map(b"".join)
 @example(b"data: a\r\r\ndata: b\n\n", [9, 10])
 def test_the_events_do_not_depend_on_the_cuts(stream: bytes, cuts: list[int]) -> None:
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
-    pieces = [stream[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [stream[a:b] for a, b in pairwise(edges)]
     assert decode(*pieces) == reference(stream)

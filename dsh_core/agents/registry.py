@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -10,7 +11,6 @@ from dsh_core import hookspecs
 from dsh_core.agents.handle import Agent, AgentOptions
 from dsh_core.errors import AgentError, UserError
 from dsh_core.events import Event
-from dsh_core.hooks import Hooks
 from dsh_core.session import Session, SessionLock
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class Agents:
     def __init__(self, harness: Harness):
         self._harness = harness
         self._live: dict[str, Agent] = {}
-        self._factory: AgentFactory | None = None
-        self._factory_owner = ""
+        self._factory: tuple[str, AgentFactory] | None = None
 
     def register(self, agent: Agent) -> Callable[[], None]:
         """Record a constructed agent; returns a disposer of exactly this registration.
@@ -83,20 +82,20 @@ class Agents:
         """Fill the one factory slot; returns a disposer. Raises `AgentError` when it is taken."""
         if self._factory is not None:
             raise AgentError(
-                f"{self._factory_owner or 'somebody'!r} creates the agents already; "
+                f"{self._factory[0] or 'somebody'!r} creates the agents already; "
                 "switch that plugin off first"
             )
-        self._factory, self._factory_owner = factory, owner
+        entry = self._factory = (owner, factory)
 
         def dispose() -> None:
-            if self._factory is factory:
+            if self._factory is entry:
                 self._factory = None
 
         return dispose
 
     def remove_owner(self, owner: str) -> None:
         """Empty the factory slot if `owner` filled it."""
-        if self._factory is not None and self._factory_owner == owner:
+        if self._factory is not None and self._factory[0] == owner:
             self._factory = None
 
     def create(
@@ -115,26 +114,35 @@ class Agents:
             cwd: Where its tools work; None = the harness's folder.
             seed: Events its session starts with.
 
-        Raises `UserError` for an unknown definition, model or tool; what `agent_created`
-        raises rolls everything back.
+        Raises `UserError` for an unknown definition or tool, `AgentError` without a factory; what
+        `agent_created` raises rolls everything back.
 
         """
+        asyncio.get_running_loop()
+        factory = self._filled_slot()
         found = self._harness.definition(definition)
         hooks = self._harness.plugins.hooks_for(found)
+        self._harness.tools.check_names(hooks, found.tools, found.where)
         folder = Path(cwd or self._harness.cwd).absolute()
         session = self._harness.sessions.create(
             session_id, seed=seed, cwd=folder, agent=found.name, hooks=hooks
         )
-        return self._enter(found, session, hooks, folder, lock=None)
+        return self._enter(factory, found, session, folder)
 
     async def resume(
         self, session_id: str, *, definition: str | AgentDefinition | None = None
     ) -> Agent:
-        """Load a stored session and create an agent on it.
+        """Create an agent on a stored session, or on a live one without an agent, as a fork is.
 
-        Raises `UserError` when nobody stores sessions, there is no such session, it is damaged,
-        or another process has it.
+        Raises `AgentError` when it has a live agent, `UserError` when there is no such session,
+        nobody stores sessions, it is damaged, or another process has it.
         """
+        factory = self._filled_slot()
+        if session_id in self._live:
+            raise AgentError(f"agent {session_id!r} is live already")
+        live = self._harness.sessions.get(session_id)
+        if live is not None:
+            return self._adopt(factory, live, definition)
         store = self._harness.store
         if store is None:
             raise UserError(
@@ -146,47 +154,68 @@ class Agents:
             stored = await store.load(session_id)
             found = self._harness.definition(definition or stored.header.agent)
             hooks = self._harness.plugins.hooks_for(found)
-            folder = Path(stored.header.cwd or self._harness.cwd)
+            self._harness.tools.check_names(hooks, found.tools, found.where)
             session = self._harness.sessions.create(
                 session_id, seed=stored.events, hooks=hooks, header=stored.header
             )
-            return self._enter(found, session, hooks, folder, lock=lock)
+            return self._enter(factory, found, session, self._folder_of(session), lock=lock)
         except BaseException:
             await lock.release()
             raise
 
+    def _adopt(
+        self, factory: AgentFactory, session: Session, definition: str | AgentDefinition | None
+    ) -> Agent:
+        """Create an agent on a session that is live already: it gets the agent's hooks."""
+        found = self._harness.definition(definition or session.header.agent)
+        before = session.hooks
+        session.hooks = self._harness.plugins.hooks_for(found)
+        try:
+            self._harness.tools.check_names(session.hooks, found.tools, found.where)
+            return self._enter(factory, found, session, self._folder_of(session), is_new=False)
+        except BaseException:
+            session.hooks = before
+            raise
+
+    def _folder_of(self, session: Session) -> Path:
+        return Path(session.header.cwd or self._harness.cwd)
+
+    def _filled_slot(self) -> AgentFactory:
+        if self._factory is None:
+            raise AgentError("no plugin creates agents: `agent_loop` is off")
+        return self._factory[1]
+
     def _enter(
         self,
+        factory: AgentFactory,
         definition: AgentDefinition,
         session: Session,
-        hooks: Hooks,
         cwd: Path,
         *,
-        lock: SessionLock | None,
+        lock: SessionLock | None = None,
+        is_new: bool = True,
     ) -> Agent:
         """Construct → register → `agent_created` → start, or leave no trace."""
         leave: Callable[[], None] | None = None
         try:
-            factory = self._factory
-            if factory is None:
-                raise AgentError("no plugin creates agents: `agent_loop` is off")
-            self._harness.tools.check_names(hooks, definition.tools, definition.where)
             agent = factory.build(
                 self._harness,
                 session,
                 name=definition.name,
                 options=self._harness.options_of(definition),
-                hooks=hooks,
+                hooks=session.hooks,
                 cwd=cwd,
                 lock=lock,
             )
             leave = self.register(agent)
-            self._harness.sessions.announce(session)
-            hooks.emit(hookspecs.agent_created, agent=agent)
+            if is_new:
+                self._harness.sessions.announce(session)
+            session.hooks.emit(hookspecs.agent_created, agent=agent)
             agent.start()
         except BaseException:
             if leave is not None:
                 leave()
-            self._harness.sessions.forget(session)
+            if is_new:
+                self._harness.sessions.forget(session)
             raise
         return agent

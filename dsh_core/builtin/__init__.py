@@ -8,6 +8,7 @@ from __future__ import annotations
 BUILTIN_PLUGINS = {
     "environment": "dsh_core.builtin.environment:Environment",
     "limits": "dsh_core.builtin.limits:Limits",
+    "dsml": "dsh_core.builtin.dsml:Dsml",
     "agent_loop": "dsh_core.loop:AgentLoop",
     "retry": "dsh_core.builtin.retry:RetryRequests",
     "openai_chat": "dsh_core.builtin.adapters:OpenAIChatPlugin",

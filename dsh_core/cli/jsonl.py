@@ -16,7 +16,15 @@ from dsh_core.chunks import Usage
 from dsh_core.codec import to_json
 from dsh_core.content import text_of
 from dsh_core.errors import LlmFailure, PluginError, UserError, error_chain
-from dsh_core.events import AssistantMessage, Event, TurnEnd, TurnEndReason, UsageEvent
+from dsh_core.events import (
+    AssistantMessage,
+    ErrorEvent,
+    Event,
+    LlmRetry,
+    TurnEnd,
+    TurnEndReason,
+    UsageEvent,
+)
 from dsh_core.marks import hookimpl
 from dsh_core.session import Session
 
@@ -49,6 +57,7 @@ class JsonLines:
     def __init__(self, output: IO[str]):
         self._output = output
         self._text = ""
+        self._logged = ""
         self._usage = Usage()
         self._reason: TurnEndReason | None = None
 
@@ -65,6 +74,8 @@ class JsonLines:
         """Write an event."""
         self._write(line(event.to_json()))
         match event.data:
+            case ErrorEvent(message=message) | LlmRetry(message=message):
+                self._logged = message
             case AssistantMessage(content=content, interrupted=False):
                 self._text = text_of(content) or self._text
             case UsageEvent(usage=usage):
@@ -74,7 +85,9 @@ class JsonLines:
 
     @hookimpl
     def agent_error(self, turn: int, step: int, error: BaseException) -> None:
-        """Write a failure."""
+        """Write a failure, unless an event says the same."""
+        if self._logged and self._logged in error_chain(error):
+            return
         self._write(error_line(error, turn=turn, step=step))
 
     @hookimpl

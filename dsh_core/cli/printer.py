@@ -26,6 +26,7 @@ from dsh_core.events import (
     LimitReached,
     LlmRetry,
     PluginTrace,
+    RequestHeader,
     ToolCallEvent,
     ToolProgress,
     ToolResultEvent,
@@ -48,6 +49,7 @@ class Printer:
         self._is_quiet = is_quiet
         self._is_mid_line = False
         self._was_streamed = False
+        self._said = ""
         self._calls: dict[str, str] = {}
 
     @hookimpl
@@ -68,18 +70,22 @@ class Printer:
             case AssistantMessage() as message:
                 self._answer(message)
             case ErrorEvent(message=text):
+                self._said = text
                 self._tell(f"error: {printable(text)}")
             case LlmRetry(attempt=attempt, delay_seconds=delay, code=code, message=text):
                 self._note(f"retry {attempt} in {delay:.1f} s: {code}: {one_line(text)}")
             case TurnEnd(reason=reason):
                 self._ended(reason)
+            case RequestHeader(prefix_break=names, changed_by=writers) if names:
+                who = ", ".join(f"{n} ({(writers or {}).get(n, 'core')})" for n in names)
+                self._note(f"the prompt cache is lost, changed: {who}")
             case ToolCallEvent() | ToolResultEvent() | ToolProgress() | PluginTrace() as data:
                 self._activity(data)
 
     @hookimpl
     def agent_error(self, agent: Agent, error: BaseException) -> None:
-        """Show a plugin's failure that does not end the turn; others are events."""
-        if isinstance(error, PluginError):
+        """Show a plugin's failure that no event says."""
+        if isinstance(error, PluginError) and str(error) != self._said:
             self._note(f"plugin failed: {one_line(error_chain(error), 300)}")
 
     @hookimpl

@@ -3,7 +3,8 @@
 A command leads a session, and its environment carries a mark. On Linux its family is every process
 that is in the session or the group, carries the mark (which follows `setsid` and double forks), or
 descends from one that does. Not found: a process that left the session, cleared its environment
-*and* lost its parent before anybody looked. Where there is no `/proc`, the family is the process group.
+*and* lost its parent before anybody looked. Where there is no `/proc`, the family is the process
+group.
 
 Run as a script (`family.py MARK`, isolated, without the package: hence the standard library only)
 this is the guardian of a harness. It reads `+GROUP` and `-GROUP` lines; when its input ends, the

@@ -15,13 +15,15 @@ import itertools
 import signal
 import subprocess
 import weakref
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
 
 from dsh_core.errors import ToolError
 from dsh_core.execution import Command, Process, Survivor, readable, system_bytes
 from dsh_core.execution.family import MARK_VARIABLE, Family, running_processes
 from dsh_core.execution.leftovers import Leftovers
+
+T = TypeVar("T")
 
 _READ_AHEAD_BYTES = 256 * 1024
 """What asyncio reads from a pipe at once; when twice this is buffered, reading pauses."""
@@ -51,7 +53,7 @@ class LocalExecutor:
         self._numbers = itertools.count(1)
         weakref.finalize(self, self._leftovers.end)
         self._transports = weakref.WeakSet[asyncio.SubprocessTransport]()
-        self._unwanted: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def name(self) -> str:
@@ -60,7 +62,7 @@ class LocalExecutor:
 
     async def start(self, command: Command) -> Process:
         """Start the command. Raises `ToolError` with code `SPAWN_FAILED` when it cannot."""
-        starting = asyncio.ensure_future(self._start(command))
+        starting = self._hold(self._start(command))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -69,6 +71,9 @@ class LocalExecutor:
 
     async def close(self, *, grace_seconds: float = 3) -> None:
         """End every process that was started here: TERM, `grace_seconds`, then KILL."""
+        # A start that is cut off by the end of the loop would hang asyncio.
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         kill_at = asyncio.get_running_loop().time() + grace_seconds
         if self._leftovers.is_watching:
             await _end_family(self._leftovers.family, lambda: kill_at)
@@ -104,9 +109,14 @@ class LocalExecutor:
         """Kill the process of a start that was cancelled, now that it is known."""
         if starting.cancelled() or starting.exception() is not None:
             return
-        stopping = asyncio.ensure_future(starting.result().stop(grace_seconds=0))
-        self._unwanted.add(stopping)
-        stopping.add_done_callback(self._unwanted.discard)
+        self._hold(starting.result().stop(grace_seconds=0))
+
+    def _hold(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a task that `close` waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 class LocalProcess:

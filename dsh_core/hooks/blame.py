@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NoReturn
 
 from dsh_core.errors import LlmFailure, PluginError, UserError, error_chain
 from dsh_core.marks import OnError
@@ -47,12 +48,21 @@ def blamed(
 ) -> BaseException:
     """Return the error to raise for what `plugin` raised in `hook`.
 
-    Failures that are already in the user's words stay themselves, except at start-up, where the
-    plugin's name is half of the message.
+    Failures that are already in the user's words stay themselves, except at start-up and in
+    reports, where the plugin's name is half of the message.
     """
-    if isinstance(error, (UserError, LlmFailure)) and policy is not OnError.START:
+    is_named = policy in (OnError.START, OnError.REPORT)
+    if isinstance(error, (UserError, LlmFailure)) and not is_named:
         return error
     return as_plugin_error(plugin, hook, error)
+
+
+def raise_blamed(plugin: str, hook: str, error: BaseException, policy: OnError) -> NoReturn:
+    """Raise what `blamed` returns, with its cause."""
+    edge = blamed(plugin, hook, error, policy)
+    if edge is error:
+        raise error
+    raise edge from error
 
 
 def as_plugin_error(plugin: str, hook: str, error: BaseException) -> PluginError:

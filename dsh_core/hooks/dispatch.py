@@ -5,22 +5,30 @@ The spec function itself is the key, so `mypy --strict` checks arguments and res
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
-from inspect import isawaitable
+from functools import partial
+from inspect import isawaitable, iscoroutine
 from types import ModuleType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-import pluggy
-
-from dsh_core import hookspecs
-from dsh_core.errors import PluginError
-from dsh_core.hooks.blame import as_plugin_error, blamed, cancel_requested, is_stop
-from dsh_core.hooks.chain import Chain, Implementation, compile_chain
-from dsh_core.hooks.check import check_plugin
-from dsh_core.hooks.streams import StreamRun
-from dsh_core.hooks.waterfall import HELD_LOOP_SECONDS, Run, Values
+from dsh_core.errors import PluginError, error_chain
+from dsh_core.hooks.blame import (
+    as_plugin_error,
+    cancel_requested,
+    cancel_requests,
+    heed_cancellation,
+    is_stop,
+    raise_blamed,
+)
+from dsh_core.hooks.chain import Chain, Implementation, Values
+from dsh_core.hooks.failures import Failures
+from dsh_core.hooks.registry import HookRegistry
+from dsh_core.hooks.streams import StreamChain, StreamRun
+from dsh_core.hooks.waiting import DeadlineError, all_at_once, within
+from dsh_core.hooks.waterfall import HELD_LOOP_SECONDS, Run
+from dsh_core.hooks.wrappers import WrappedRun
 from dsh_core.marks import MODE_ATTRIBUTE, Mode, OnError, mode_of
 
 P = ParamSpec("P")
@@ -32,93 +40,44 @@ Reporter: TypeAlias = Callable[[PluginError, Mapping[str, Any]], None]
 Tracer: TypeAlias = Callable[[str, float, tuple[Mapping[str, Any], ...], Mapping[str, Any]], None]
 """Takes hook name, seconds, who ran, and the hook's arguments, once per waterfall."""
 
-PROJECT = "dsh"
-CLEANUP_SECONDS = 10.0
+log = logging.getLogger("dsh.hooks")
 
 
-class Hooks:
+class Hooks(HookRegistry):
     """All hooks of one plugin manager.
+
+    `Exception` is contained, and so are `SystemExit` and a cancellation nobody asked for; a
+    requested cancellation and Ctrl-C stop at once. The first failure of a call takes the effect of
+    the hook's policy, further ones are reported.
 
     Args:
         report: Where failures with policy REPORT go.
         rank: Plugin name → its place in the asked order; lower is asked first.
         tracer: Where waterfalls are recorded; None records nothing.
+        slow: Who was reported for holding the loop already; may be shared.
 
     """
 
     def __init__(
-        self, report: Reporter, rank: Callable[[str], int], *, tracer: Tracer | None = None
+        self,
+        report: Reporter,
+        rank: Callable[[str], int],
+        *,
+        tracer: Tracer | None = None,
+        slow: set[tuple[str, str]] | None = None,
     ):
-        self.manager = pluggy.PluginManager(PROJECT)
+        super().__init__(rank)
         self.tracer = tracer
         self._report = report
-        self._rank = rank
-        self._modes: dict[str, Mode] = {}
-        self._chains: dict[str, Chain] = {}
-        self._slow: set[tuple[str, str]] = set()
-        self.add_specs(hookspecs)
+        self._slow: set[tuple[str, str]] = set() if slow is None else slow
 
-    # ------------------------------------------------------------------ registration
-
-    @property
-    def modes(self) -> Mapping[str, Mode]:
-        """Hook name → mode, plugin-owned hooks too."""
-        return self._modes
-
-    def add_specs(self, module: ModuleType) -> None:
-        """Add the hooks a module declares. Raises `PluginError` when a name is taken."""
-        new = {
-            name: mode
-            for name, function in vars(module).items()
-            if (mode := getattr(function, MODE_ATTRIBUTE, None)) is not None
-        }
-        for name in new:
-            if name in self._modes:
-                raise PluginError(module.__name__, name, "this hook exists already")
-        self.manager.add_hookspecs(module)
-        self._modes.update(new)
-
-    def check(self, plugin: object, name: str) -> None:
-        """Raise `PluginError` for an implementation that cannot work."""
-        check_plugin(self.manager, plugin, name, self._modes)
-
-    def register(self, plugin: object, name: str) -> None:
-        """Register a checked plugin."""
-        self.manager.register(plugin, name)
-        self._chains.clear()
-
-    def unregister(self, name: str) -> None:
-        """Take a plugin's implementations out of every chain; running calls keep theirs."""
-        self.manager.unregister(name=name)
-        self._chains.clear()
-
-    def chain(self, name: str) -> Chain:
-        """Return a hook's compiled chain."""
-        chain = self._chains.get(name)
-        if chain is None:
-            caller: pluggy.HookCaller = getattr(self.manager.hook, name)
-            chain = self._chains[name] = compile_chain(caller, self._modes[name], self._rank)
-        return chain
-
-    def has(self, spec: Callable[..., Any]) -> bool:
-        """Whether anybody implements the hook: one dictionary look-up, for hot paths."""
-        return not self.chain(spec.__name__).is_empty
-
-    # ----------------------------------------------------------------------- calling
+    # ----------------------------------------------------------------- notifications
 
     def emit(self, spec: Callable[P, None], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Notify, synchronously. Everyone is called; then the first failure takes its effect."""
-        chain = self.chain(spec.__name__)
-        first: BaseException | None = None
-        for implementation in chain.plain:
-            try:
-                self._timed(implementation, kwargs)
-            except BaseException as error:
-                if is_stop(error):
-                    raise
-                first = self._contain(chain, implementation, error, kwargs, first)
-        if first is not None:
-            raise first
+        chain = self._chains.get(spec.__name__) or self._chain_of(spec)
+        if chain.plain:
+            self._emit(chain, chain.plain, chain.named(args, kwargs) if args else kwargs)
 
     def emit_only(
         self,
@@ -128,47 +87,36 @@ class Hooks:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
-        """Notify some plugins only, synchronously; failures are reported."""
-        chain = self.chain(spec.__name__)
-        for implementation in chain.plain:
-            if implementation.plugin in plugins:
-                try:
-                    self._timed(implementation, kwargs)
-                except BaseException as error:
-                    if is_stop(error):
-                        raise
-                    named = as_plugin_error(implementation.plugin, chain.hook, error)
-                    self.report(named, kwargs)
+        """Notify some plugins only, synchronously, as `emit` does."""
+        chain = self._chain_of(spec)
+        self._emit(chain, _of(plugins, chain), chain.named(args, kwargs))
 
     def emit_from(
         self, plugin: str, spec: Callable[P, None], /, *args: P.args, **kwargs: P.kwargs
     ) -> None:
         """Notify one plugin, synchronously. Raises what it raises, naming it."""
-        chain = self.chain(spec.__name__)
-        for implementation in chain.plain:
-            if implementation.plugin == plugin:
-                try:
-                    self._timed(implementation, kwargs)
-                except BaseException as error:
-                    if is_stop(error):
-                        raise
-                    raise blamed(plugin, chain.hook, error) from error
+        self.collect_from(plugin, spec, *args, **kwargs)
+
+    def _emit(
+        self, chain: Chain, implementations: Iterable[Implementation], values: Values
+    ) -> None:
+        failures: Failures | None = None
+        for implementation in implementations:
+            try:
+                self._at_once(implementation, values)
+            except BaseException as error:  # noqa: BLE001 - contained by policy
+                failures = failures or Failures(chain, values, self)
+                failures.add(implementation, error)
+        if failures is not None:
+            failures.take_effect()
 
     async def notify(
         self, spec: Callable[P, Awaitable[None]], /, *args: P.args, **kwargs: P.kwargs
     ) -> None:
         """Notify, one after another. Everyone is called; then the first failure takes effect."""
-        chain = self.chain(spec.__name__)
-        first: BaseException | None = None
-        for implementation in chain.plain:
-            try:
-                await self._awaited(implementation, chain.mode, kwargs)
-            except BaseException as error:
-                if is_stop(error):
-                    raise
-                first = self._contain(chain, implementation, error, kwargs, first)
-        if first is not None:
-            raise first
+        chain = self._chains.get(spec.__name__) or self._chain_of(spec)
+        if chain.plain:
+            await self._notify(chain, chain.plain, chain.named(args, kwargs))
 
     async def notify_only(
         self,
@@ -179,36 +127,43 @@ class Hooks:
         **kwargs: P.kwargs,
     ) -> None:
         """Notify some plugins only, as the instances that stand in for others."""
-        chain = self.chain(spec.__name__)
-        for implementation in chain.plain:
-            if implementation.plugin not in plugins:
-                continue
+        chain = self._chain_of(spec)
+        await self._notify(chain, _of(plugins, chain), chain.named(args, kwargs))
+
+    async def _notify(
+        self, chain: Chain, implementations: Iterable[Implementation], values: Values
+    ) -> None:
+        failures: Failures | None = None
+        for implementation in implementations:
             try:
-                await self._awaited(implementation, chain.mode, kwargs)
-            except BaseException as error:
-                if is_stop(error):
-                    raise
-                failure = self._contain(chain, implementation, error, kwargs, None)
-                if failure is not None:
-                    raise failure from error
+                await self._awaited(implementation, chain.mode, values)
+            except BaseException as error:  # noqa: BLE001 - contained by policy
+                failures = failures or Failures(chain, values, self)
+                failures.add(implementation, error)
+        if failures is not None:
+            failures.take_effect()
 
     async def parallel(
         self, spec: Callable[P, Awaitable[None]], /, *args: P.args, **kwargs: P.kwargs
     ) -> None:
         """Notify all at once and wait for all."""
-        chain = self.chain(spec.__name__)
-        if chain.is_empty:
+        chain = self._chains.get(spec.__name__) or self._chain_of(spec)
+        values = chain.named(args, kwargs)
+        if len(chain.plain) < 2:
+            await self._notify(chain, chain.plain, values)
             return
-        calls = [self._awaited(one, chain.mode, kwargs) for one in chain.plain]
-        results = await asyncio.gather(*calls, return_exceptions=True)
-        first: BaseException | None = None
-        for implementation, result in zip(chain.plain, results, strict=True):
-            if isinstance(result, BaseException):
-                if isinstance(result, KeyboardInterrupt):
-                    raise result
-                first = self._contain(chain, implementation, result, kwargs, first)
-        if first is not None:
-            raise first
+        raised, stop = await all_at_once(
+            [partial(self._awaited, one, chain.mode, values) for one in chain.plain]
+        )
+        failures = Failures(chain, values, self)
+        for implementation, error in zip(chain.plain, raised, strict=True):
+            if error is not None:
+                failures.add(implementation, error)
+        if stop is not None:
+            failures.stop(stop)
+        failures.take_effect()
+
+    # ----------------------------------------------------------------------- answers
 
     async def collect(
         self, spec: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs
@@ -216,39 +171,48 @@ class Hooks:
         """Return all answers that are not None, each with its plugin, in call order.
 
         With policy DENY an implementation that raises, or takes too long, answers with its
-        `PluginError`, which is reported too; with any other policy the first failure is raised.
+        `PluginError`, which is reported too; with REPORT it is reported and gives no answer; with
+        any other policy the first failure is raised.
         """
-        chain = self.chain(spec.__name__)
+        chain = self._chains.get(spec.__name__) or self._chain_of(spec)
+        values = chain.named(args, kwargs)
         answers: list[tuple[str, R | PluginError]] = []
         for implementation in chain.plain:
             try:
-                answer = await self._awaited(implementation, chain.mode, kwargs)
+                answer = await self._awaited(implementation, chain.mode, values)
             except BaseException as error:
+                policy = chain.mode.on_error
                 if is_stop(error):
                     raise
-                if chain.mode.on_error is not OnError.DENY:
-                    raise blamed(implementation.plugin, chain.hook, error) from error
-                answer = as_plugin_error(implementation.plugin, chain.hook, error)
-                self.report(answer, kwargs)
+                if policy not in (OnError.DENY, OnError.REPORT):
+                    raise_blamed(implementation.plugin, chain.hook, error, policy)
+                named = as_plugin_error(implementation.plugin, chain.hook, error)
+                self.report(named, values)
+                answer = named if policy is OnError.DENY else None
             if answer is not None:
                 answers.append((implementation.plugin, answer))
         return answers
 
     def collect_from(
         self, plugin: str, spec: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
-    ) -> R | None:
-        """Ask one plugin a synchronous collect hook, as `*_register` are at registration."""
-        chain = self.chain(spec.__name__)
-        for implementation in chain.plain:
-            if implementation.plugin == plugin:
-                try:
-                    answer: R | None = self._timed(implementation, kwargs)
-                except BaseException as error:
-                    if is_stop(error):
-                        raise
-                    raise blamed(plugin, chain.hook, error) from error
-                return answer
-        return None
+    ) -> list[R]:
+        """Ask one plugin a synchronous hook, as `*_register` are at registration.
+
+        Returns its answers that are not None. Raises what it raises, naming it.
+        """
+        chain = self._chain_of(spec)
+        values = chain.named(args, kwargs)
+        answers: list[R] = []
+        for implementation in _of((plugin,), chain):
+            try:
+                answer: R | None = self._at_once(implementation, values)
+            except BaseException as error:
+                if is_stop(error):
+                    raise
+                raise_blamed(plugin, chain.hook, error, chain.mode.on_error)
+            if answer is not None:
+                answers.append(answer)
+        return answers
 
     async def waterfall(
         self,
@@ -258,20 +222,26 @@ class Hooks:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """Ask for a decision or a value; `answer` is the core's own, asked when all passed."""
-        chain = self.chain(spec.__name__)
+        """Ask for a decision or a value; `answer` is the core's own, asked when all passed.
+
+        With policy REPORT a plugin that fails is reported, and the core's answer stands.
+        """
+        chain = self._chains.get(spec.__name__) or self._chain_of(spec)
         if chain.is_empty:
             return await answer(*args, **kwargs)
-        values: Values = kwargs
-        if self.tracer is None:
-            result: R = await Run(chain, answer, self._report_slow, None).start(values)
-            return result
-        records: list[dict[str, Any]] = []
+        values = chain.named(args, kwargs)
+        records: list[dict[str, Any]] | None = None if self.tracer is None else []
         started = time.perf_counter()
         try:
-            result = await Run(chain, answer, self._report_slow, records).start(values)
+            run = (WrappedRun if chain.wrappers else Run)(chain, answer, self, values, records)
+            result: R = await run.start()
+        except PluginError as error:
+            if chain.mode.on_error is not OnError.REPORT:
+                raise
+            self.report(error, values)
+            return await answer(*args, **kwargs)
         finally:
-            self.tracer(chain.hook, time.perf_counter() - started, tuple(records), kwargs)
+            self._trace(chain, time.perf_counter() - started, records, values)
         return result
 
     def stream(
@@ -286,81 +256,85 @@ class Hooks:
 
         Leaving the block closes every iterator anybody returned, outermost first.
         """
-        chain = self.chain(spec.__name__)
-        records: list[dict[str, Any]] | None = [] if self.tracer and not chain.is_empty else None
-        return StreamRun(chain, answer, self._report_slow, records, kwargs, self.tracer)
+        chain = self._chains.get(spec.__name__) or self._chain_of(spec)
+        values = chain.named(args, kwargs)
+        if self.tracer is None or chain.is_empty:
+            return StreamRun(StreamChain(chain, answer, self, values), None)
+        records: list[dict[str, Any]] = []
+
+        def trace(seconds: float) -> None:
+            self._trace(chain, seconds, records, values)
+
+        return StreamRun(StreamChain(chain, answer, self, values, records), trace)
+
+    # ----------------------------------------------------------------------- reports
 
     def report(self, error: PluginError, values: Mapping[str, Any]) -> None:
-        """Report a failure that changes nothing else."""
-        self._report(error, values)
+        """Report a failure that changes nothing else. Never raises for a reporter that fails."""
+        try:
+            self._report(error, values)
+        except Exception as broken:  # noqa: BLE001 - there is nobody left to tell
+            log.warning("%s; reporting it failed: %s", error, error_chain(broken))
+
+    def report_slow(self, implementation: Implementation, seconds: float, values: Values) -> None:
+        """Report code that held the event loop, once for each plugin and hook."""
+        key = (implementation.plugin, implementation.hook)
+        if key not in self._slow:
+            self._slow.add(key)
+            held = f"held the event loop for {seconds * 1000:.0f} ms"
+            self.report(PluginError(*key, f"{held}; move blocking work to a thread"), values)
+
+    def _trace(
+        self,
+        chain: Chain,
+        seconds: float,
+        records: list[dict[str, Any]] | None,
+        values: Values,
+    ) -> None:
+        if self.tracer is None or records is None:
+            return
+        try:
+            self.tracer(chain.hook, seconds, tuple(records), values)
+        except Exception as error:  # noqa: BLE001 - watching must not change what is watched
+            log.warning("tracing %s failed: %s", chain.hook, error_chain(error))
 
     # ---------------------------------------------------------------------- plumbing
 
     def _timed(self, implementation: Implementation, values: Values) -> Any:
+        """Call what runs at once, and report it when it held the loop."""
         started = time.perf_counter()
         result = implementation.call(values)
         held = time.perf_counter() - started
         if held > HELD_LOOP_SECONDS:
-            self._report_slow(implementation, held, values)
+            self.report_slow(implementation, held, values)
+        return result
+
+    def _at_once(self, implementation: Implementation, values: Values) -> Any:
+        result = self._timed(implementation, values)
+        if result is not None and isawaitable(result):
+            if iscoroutine(result):
+                result.close()
+            raise TypeError("returned an awaitable; the hook is called synchronously")
         return result
 
     async def _awaited(self, implementation: Implementation, mode: Mode, values: Values) -> Any:
-        result = self._timed(implementation, values)
-        if not isawaitable(result):
-            return result
+        if implementation.is_async:
+            running = implementation.call(values)
+        else:
+            running = self._timed(implementation, values)
+            if running is None or not isawaitable(running):
+                return running
+        requests = cancel_requests()
         if mode.limit_seconds is None:
-            return await result
-        return await within(mode.limit_seconds, result)
-
-    def _contain(
-        self,
-        chain: Chain,
-        implementation: Implementation,
-        error: BaseException,
-        values: Values,
-        first: BaseException | None,
-    ) -> BaseException | None:
-        """Return the failure to raise in the end; report it where it is not the first."""
-        if first is None and chain.mode.on_error is not OnError.REPORT:
-            return blamed(implementation.plugin, chain.hook, error)
-        self.report(as_plugin_error(implementation.plugin, chain.hook, error), values)
-        return first
-
-    def _report_slow(
-        self,
-        implementation: Implementation,
-        seconds: float,
-        values: Mapping[str, Any] | None = None,
-    ) -> None:
-        key = (implementation.plugin, implementation.function.__name__)
-        if key in self._slow:
-            return
-        self._slow.add(key)
-        text = f"held the event loop for {seconds * 1000:.0f} ms; move blocking work to a thread"
-        self.report(PluginError(*key, text), values or {})
+            result = await running
+        else:
+            result = await within(mode.limit_seconds, running)
+        await heed_cancellation(requests)
+        return result
 
 
-class DeadlineError(TimeoutError):
-    """`within` gave up waiting."""
-
-
-async def within(seconds: float, awaitable: Awaitable[R]) -> R:
-    """Await for at most `seconds`, also what ignores its cancellation.
-
-    Raises `DeadlineError`; the abandoned work is cancelled and no longer waited for. When the
-    caller is cancelled, the work is too, and gets `CLEANUP_SECONDS` to end.
-    """
-    task = asyncio.ensure_future(awaitable)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    except asyncio.CancelledError:
-        task.cancel()
-        await asyncio.wait({task}, timeout=CLEANUP_SECONDS)
-        raise
-    if not task.done():
-        task.cancel()
-        raise DeadlineError(f"took more than {seconds:g} s")
-    return task.result()
+def _of(plugins: Collection[str], chain: Chain) -> list[Implementation]:
+    return [one for one in chain.plain if one.plugin in plugins]
 
 
 def specs_in(module: ModuleType) -> Iterable[tuple[str, Mode]]:

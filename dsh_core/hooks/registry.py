@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pluggy
@@ -66,7 +66,7 @@ class HookRegistry:
             for function, hook, options in implementations(self.manager, plugin):
                 if hook in modes:
                     check_function(function, hook, options, modes[hook], plugin_name)
-        self.manager.add_hookspecs(SimpleNamespace(**new))
+        self.manager.add_hookspecs(_namespace(owner, new))
         self._specs[owner] = new
         self._modes.update(modes)
         self._chains.clear()
@@ -106,8 +106,8 @@ class HookRegistry:
     def _rebuild(self) -> None:
         """Make the manager anew: pluggy cannot take a spec back."""
         self.manager = Manager(PROJECT)
-        for specs in self._specs.values():
-            self.manager.add_hookspecs(SimpleNamespace(**specs))
+        for owner, specs in self._specs.items():
+            self.manager.add_hookspecs(_namespace(owner, specs))
         for name, plugin in self._plugins.items():
             self.manager.register(plugin, name)
         self._chains.clear()
@@ -160,3 +160,10 @@ def _declared(module: ModuleType, owner: str) -> dict[str, Callable[..., Any]]:
     if not own:
         raise PluginError(owner, "hookspecs", f"{module.__name__} declares no hooks")
     return own
+
+
+def _namespace(owner: str, specs: Mapping[str, Callable[..., Any]]) -> ModuleType:
+    """Return specs as pluggy wants them, without what a module only imports."""
+    module = ModuleType(owner)
+    vars(module).update(specs)
+    return module

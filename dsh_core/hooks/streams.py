@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from inspect import isawaitable
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from dsh_core.chunks import Chunk
-from dsh_core.errors import PluginError
-from dsh_core.hooks.blame import is_stop
-from dsh_core.hooks.chain import Chain, Implementation
-from dsh_core.hooks.waterfall import Run, SlowReport, Values
+from dsh_core.errors import PluginError, error_chain
+from dsh_core.hooks.blame import as_plugin_error, heed_cancellation, is_stop
+from dsh_core.hooks.chain import Implementation, Values
+from dsh_core.hooks.ledger import Place
+from dsh_core.hooks.waterfall import PASS, Gate, Run
 
 R = TypeVar("R")
 
+log = logging.getLogger("dsh.hooks")
+
 
 class StreamRun(Generic[R]):
-    """An open stream. Use it as `async with`; entering returns the outermost iterator."""
+    """An open stream. Use it as `async with`; entering returns the outermost iterator.
 
-    def __init__(
-        self,
-        chain: Chain,
-        answer: Callable[..., Awaitable[AsyncIterator[R]]],
-        report_slow: SlowReport,
-        records: list[dict[str, Any]] | None,
-        values: Values,
-        tracer: Callable[..., None] | None,
-    ):
-        self._run = _StreamChain(chain, answer, report_slow, records)
-        self._values = values
-        self._tracer = tracer
+    Leaving the block closes every iterator anybody returned, outermost first.
+    """
+
+    def __init__(self, chain: StreamChain, trace: Callable[[float], None] | None):
+        self._chain = chain
+        self._trace = trace
         self._started = time.perf_counter()
 
     async def __aenter__(self) -> AsyncIterator[R]:
         try:
-            iterator: AsyncIterator[R] = await self._run.start(self._values)
+            iterator: AsyncIterator[R] = await self._chain.start()
         except BaseException:
-            await self._run.close()
+            await self._end()
             raise
         return iterator
 
@@ -48,109 +46,154 @@ class StreamRun(Generic[R]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._run.close()
-        if self._tracer is not None and self._run.records is not None:
-            seconds = time.perf_counter() - self._started
-            self._tracer(self._run.chain.hook, seconds, tuple(self._run.records), self._values)
+        await self._end()
         if error is not None:
-            edge = self._run.at_edge(error)
+            edge = self._chain.at_edge(error)
             if edge is not error:
                 raise edge from error
 
+    async def _end(self) -> None:
+        try:
+            await self._chain.close()
+        finally:
+            if self._trace is not None:
+                self._trace(time.perf_counter() - self._started)
 
-class _StreamChain(Run):
+
+class StreamChain(Run):
     """A waterfall of iterators: each is remembered, and blamed for what it raises."""
 
-    __slots__ = ("iterators",)
+    __slots__ = ("_links", "requests", "task")
 
     def __init__(self, *args: Any):
         super().__init__(*args)
-        self.iterators: list[tuple[int, AsyncIterator[Any]]] = []
+        self._links: list[tuple[int, _Link]] = []
 
-    async def go_on(self, index: int, values: Values) -> Any:
-        plain = self.chain.plain
-        while index < len(plain):
-            implementation = plain[index]
-            result = await self._ask_stream(implementation, index, values)
-            if result is not None:
-                return result
-            index += 1
-        answered = await self._own_answer(values)
-        self.iterators.append((index, answered))
-        return answered
+    async def start(self) -> Any:
+        """Return the outermost iterator."""
+        self.task = asyncio.current_task()
+        self.requests = self.task.cancelling() if self.task is not None else 0
+        return await super().start()
 
-    async def _ask_stream(
-        self, implementation: Implementation, index: int, values: Values
-    ) -> AsyncIterator[Any] | None:
-        record = self._begin(implementation, values)
-        gate = _Gate()
+    async def ask(self, implementation: Implementation, following: int, values: Values) -> Any:
+        """Ask one implementation for an iterator."""
+        link = _Link(self, implementation)
         try:
-            result = self._call_stream(implementation, index, values, gate)
-            if isawaitable(result):
-                result = await result
+            result = self._call(implementation, following, values, link.gate)
+            if not implementation.is_generator:
+                if isawaitable(result):
+                    result = await result
+                link.gate.is_open = False
+            if result is None and not link.gate.was_used:
+                link.end()
+                return PASS
+            return self._linked(following, link, result)
         except BaseException as error:
-            gate.is_open = False
-            self.blame(error, implementation)
+            link.end()
+            self.blame(error, implementation.plugin)
             raise
-        if not implementation.is_generator:
-            gate.is_open = False
-        self._end(record, values, decided=result is not None)
-        if result is None and not implementation.wraps:
-            return None
-        if not hasattr(result, "__aiter__"):
-            junk = PluginError(implementation.plugin, self.chain.hook, "returned no async iterator")
-            self.blame(junk, implementation)
-            raise junk
-        self.iterators.append((index, result))
-        return self._watched(implementation, result, gate)
 
-    def _call_stream(
-        self, implementation: Implementation, index: int, values: Values, gate: _Gate
+    def _call(
+        self, implementation: Implementation, following: int, values: Values, gate: Gate
     ) -> Any:
-        if not implementation.wraps:
-            return self._timed(implementation, values)
-
         async def call_next(**changes: Any) -> Any:
-            if not gate.is_open:
-                raise RuntimeError("call_next was called after the hook returned")
-            return await self.go_on(index + 1, self.replace(values, changes, implementation))
+            gate.check()
+            return await self.go_on(following, self.replace(values, changes))
 
-        arguments = [values[name] for name in implementation.arguments]
-        return implementation.function(*arguments, call_next=call_next)
+        if implementation.wraps:
+            return implementation.call(values, call_next=call_next)
+        if implementation.is_async or implementation.is_generator:
+            return implementation.call(values)
+        return self.timed(implementation, values)
 
-    async def _watched(
-        self, implementation: Implementation, iterator: AsyncIterator[Any], gate: _Gate
-    ) -> AsyncIterator[Any]:
-        try:
-            async for item in iterator:
-                if not isinstance(item, Chunk):
-                    raise TypeError(f"yielded a {type(item).__name__}, not a chunk")
-                yield item
-        except BaseException as error:
-            if not isinstance(error, GeneratorExit) and not is_stop(error):
-                self.blame(error, implementation)
-            raise
-        finally:
-            gate.is_open = False
+    async def own_answer(self, values: Values) -> Any:
+        """Ask the core for its iterator."""
+        return self._linked(
+            len(self.chain.plain) + 1, _Link(self, None), await super().own_answer(values)
+        )
+
+    def _linked(self, index: int, link: _Link, result: Any) -> Any:
+        """Remember an iterator, and watch it where there is somebody else to blame."""
+        if not hasattr(result, "__aiter__"):
+            raise PluginError(link.plugin or "?", self.chain.hook, "returned no async iterator")
+        link.iterator = aiter(result)
+        self._links.append((index, link))
+        return link if self.chain.plain else link.iterator
 
     async def close(self) -> None:
-        """Close every iterator, outermost first. A failure to close is no failure of the stream."""
-        for _, iterator in sorted(self.iterators, key=lambda entry: entry[0]):
-            closer = getattr(iterator, "aclose", None)
-            if closer is None:
-                continue
+        """Close every iterator, outermost first; one that fails is reported.
+
+        A cancellation waits until all are closed.
+        """
+        stop: BaseException | None = None
+        for _, link in sorted(self._links, key=lambda entry: entry[0]):
             try:
-                await closer()
-            except BaseException as error:
+                await link.aclose()
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # noqa: BLE001 - the others are to be closed, too
                 if is_stop(error):
-                    raise
-        self.iterators.clear()
+                    stop = error
+                else:
+                    self._report_unclosed(link, error)
+        self._links.clear()
+        if stop is not None:
+            raise stop
+
+    def _report_unclosed(self, link: _Link, error: BaseException) -> None:
+        if link.plugin is None:
+            log.warning("closing the model's stream failed: %s", error_chain(error))
+            return
+        self.reports.report(as_plugin_error(link.plugin, self.chain.hook, error), self.values)
 
 
-class _Gate:
-    """Whether `call_next` may still be called."""
+class _Link:
+    """An iterator of the chain, whose exceptions are blamed on who returned it."""
 
-    __slots__ = ("is_open",)
+    __slots__ = ("_chain", "_place", "_started", "gate", "iterator", "plugin")
 
-    def __init__(self) -> None:
-        self.is_open = True
+    def __init__(self, chain: StreamChain, implementation: Implementation | None):
+        self._chain = chain
+        self.gate = Gate()
+        self.plugin = implementation.plugin if implementation is not None else None
+        self.iterator: AsyncIterator[Any] | None = None
+        self._place: Place | None = None
+        self._started = time.perf_counter()
+        if chain.ledger is not None and self.plugin is not None:
+            self._place = chain.ledger.begin(self.plugin)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        chain = self._chain
+        assert self.iterator is not None
+        try:
+            item = await anext(self.iterator)
+            if not isinstance(item, chain.chain.mode.returns or object):
+                wanted = " or ".join(kind.__name__ for kind in chain.chain.mode.returns)
+                raise TypeError(f"yielded a {type(item).__name__}, not a {wanted}")
+        except StopAsyncIteration:
+            self.end()
+            raise
+        except BaseException as error:
+            self.end()
+            chain.blame(error, self.plugin)
+            raise
+        if chain.task is not None and chain.task.cancelling() > chain.requests:
+            await heed_cancellation(chain.requests)
+        return item
+
+    async def aclose(self) -> None:
+        """Close the iterator, if it can be closed."""
+        self.end()
+        closer = getattr(self.iterator, "aclose", None)
+        if closer is not None:
+            await closer()
+
+    def end(self) -> None:
+        """Note that the implementation has nothing more to say."""
+        self.gate.is_open = False
+        if self._place is not None and self._chain.ledger is not None:
+            self._chain.ledger.end(self._place, self._started, decided=not self.gate.was_used)
+            self._place = None

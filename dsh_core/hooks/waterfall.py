@@ -1,64 +1,82 @@
-"""One waterfall: generator wrappers, `call_next` wrappers, deciders, and the core's own answer."""
+"""One waterfall: deciders, `call_next` wrappers and the core's own answer.
+
+Generator wrappers, which go around all of it, are in `dsh_core.hooks.wrappers`.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import Any, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from dsh_core.errors import PluginError
-from dsh_core.hooks.blame import blamed, is_stop
-from dsh_core.hooks.chain import Chain, Implementation
+from dsh_core.hooks.blame import blamed, cancel_requests, heed_cancellation, is_stop
+from dsh_core.hooks.chain import Chain, Implementation, Values
+from dsh_core.hooks.ledger import CORE, Ledger, Place
 from dsh_core.request import Draft
 
-Values: TypeAlias = dict[str, Any]
-SlowReport: TypeAlias = Callable[[Implementation, float], None]
 HELD_LOOP_SECONDS = 0.05
+"""A sync implementation that takes longer is reported."""
+
+Entry: TypeAlias = tuple[Place, Place, float]
+"""An implementation's place, who had the turn before, and when it began."""
+
+PASS: Final = object()
+"""What an implementation comes to that leaves the answer to the rest."""
+
+
+class Reports(Protocol):
+    """Where a run says what changes nothing for its caller."""
+
+    def report(self, error: PluginError, values: Values) -> None:
+        """Report a failure that nobody will raise."""
+
+    def report_slow(self, implementation: Implementation, seconds: float, values: Values) -> None:
+        """Report code that held the event loop."""
 
 
 class Run:
     """One call of a waterfall. Concurrent calls have a run each and share nothing."""
 
-    __slots__ = ("answer", "chain", "culprit", "draft", "records", "report_slow")
+    __slots__ = ("_culprits", "answer", "chain", "ledger", "reports", "values")
 
     def __init__(
         self,
         chain: Chain,
         answer: Callable[..., Awaitable[Any]],
-        report_slow: SlowReport,
-        records: list[dict[str, Any]] | None,
+        reports: Reports,
+        values: Values,
+        records: list[dict[str, Any]] | None = None,
     ):
         self.chain = chain
         self.answer = answer
-        self.report_slow = report_slow
-        self.records = records
-        self.draft = chain.mode.draft
-        self.culprit: tuple[BaseException, str | None] | None = None
+        self.reports = reports
+        self.values = values
+        self._culprits: dict[int, tuple[BaseException, str | None]] = {}
+        draft = values.get(chain.mode.draft) if chain.mode.draft else None
+        self.ledger = (
+            Ledger(draft if isinstance(draft, Draft) else None, records)
+            if records is not None or draft is not None
+            else None
+        )
 
-    async def start(self, values: Values) -> Any:
+    async def start(self) -> Any:
         """Run the whole chain. What a plugin raised leaves as an error that names it."""
+        requests = cancel_requests()
         try:
-            if self.chain.wrappers:
-                return await self._through_wrappers(values)
-            return await self.go_on(0, values)
+            result = await self.whole()
         except BaseException as error:
             edge = self.at_edge(error)
             if edge is error:
                 raise
             raise edge from error
+        await heed_cancellation(requests)
+        return result
 
-    def at_edge(self, error: BaseException) -> BaseException:
-        """Return what leaves the chain for an error inside it."""
-        if is_stop(error) or self.culprit is None or self.culprit[0] is not error:
-            return error
-        plugin = self.culprit[1]
-        return error if plugin is None else blamed(plugin, self.chain.hook, error)
-
-    def blame(self, error: BaseException, implementation: Implementation) -> None:
-        """Remember who raised an error first; later frames it passes through are innocent."""
-        if self.culprit is None or self.culprit[0] is not error:
-            self.culprit = (error, implementation.plugin)
+    async def whole(self) -> Any:
+        """Run everything there is."""
+        return await self.go_on(0, self.values)
 
     async def go_on(self, index: int, values: Values) -> Any:
         """Ask the implementations from `index` on, then the core."""
@@ -66,201 +84,189 @@ class Run:
         while index < len(plain):
             implementation = plain[index]
             index += 1
-            if implementation.wraps:
-                return await self._around(implementation, index, values)
-            result = await self._ask(implementation, values)
-            if result is not None:
-                return self._checked(implementation, result)
-        return await self._own_answer(values)
+            result = await self.ask(implementation, index, values)
+            if result is not PASS:
+                return result
+        return await self.own_answer(values)
 
-    async def _own_answer(self, values: Values) -> Any:
-        before = self._writer(values, None)
+    async def ask(self, implementation: Implementation, following: int, values: Values) -> Any:
+        """Ask one implementation; `following` is the index of the next one."""
+        if implementation.wraps:
+            return await self._around(implementation, following, values)
+        entry = self.enter(implementation)
+        result: Any = PASS
+        try:
+            answered = await self._called(implementation, values)
+            if answered is not None:
+                result = self.accepted(implementation, answered, values)
+        except BaseException as error:
+            self.blame(error, implementation.plugin)
+            raise
+        finally:
+            self.leave(entry, decided=result is not PASS)
+        return result
+
+    async def _called(self, implementation: Implementation, values: Values) -> Any:
+        if implementation.is_async:
+            return await implementation.call(values)
+        result = self.timed(implementation, values)
+        return await result if result is not None and isawaitable(result) else result
+
+    async def _around(self, implementation: Implementation, following: int, values: Values) -> Any:
+        gate = Gate()
+        inner: Any = PASS
+
+        async def call_next(**changes: Any) -> Any:
+            nonlocal inner
+            gate.check()
+            replaced = self.replace(values, changes)
+            before = self.switch(CORE)
+            try:
+                inner = await self.go_on(following, replaced)
+            finally:
+                self.switch(before)
+            return inner
+
+        entry = self.enter(implementation)
+        result: Any = PASS
+        try:
+            answered = await implementation.call(values, call_next=call_next)
+            if answered is not None or gate.was_used or self._may_be_none():
+                result = self.accepted(implementation, answered, values, inner)
+        except BaseException as error:
+            self.blame(error, implementation.plugin)
+            raise
+        finally:
+            gate.is_open = False
+            self.leave(entry, decided=result is not PASS and result is not inner)
+        return result
+
+    async def own_answer(self, values: Values) -> Any:
+        """Ask the core."""
+        before = self.switch(CORE)
         try:
             return await self.answer(**values)
         except BaseException as error:
-            self.culprit = (error, None)
+            self.blame(error, None)
             raise
         finally:
-            self._writer(values, before)
+            self.switch(before)
 
-    async def _ask(self, implementation: Implementation, values: Values) -> Any:
-        before = self._writer(values, implementation.plugin)
-        record = self._begin(implementation, values)
-        result = None
-        try:
-            result = self._timed(implementation, values)
-            if isawaitable(result):
-                result = await result
-        except BaseException as error:
-            self.blame(error, implementation)
-            raise
-        else:
-            return result
-        finally:
-            self._writer(values, before)
-            self._end(record, values, decided=result is not None)
+    # ------------------------------------------------------------------------ values
 
-    def _timed(self, implementation: Implementation, values: Values) -> Any:
-        started = time.perf_counter()
-        result = implementation.call(values)
-        held = time.perf_counter() - started
-        if held > HELD_LOOP_SECONDS:
-            self.report_slow(implementation, held)
-        return result
-
-    async def _around(self, implementation: Implementation, index: int, values: Values) -> Any:
-        is_open = True
-        inner: list[Any] = []
-
-        async def call_next(**changes: Any) -> Any:
-            if not is_open:
-                raise RuntimeError("call_next was called after the hook returned")
-            replaced = self.replace(values, changes, implementation)
-            before = self._writer(replaced, None)
-            try:
-                result = await self.go_on(index, replaced)
-            finally:
-                self._writer(replaced, before)
-            inner.append(result)
-            return result
-
-        before = self._writer(values, implementation.plugin)
-        record = self._begin(implementation, values)
-        result = None
-        try:
-            result = await implementation.function(
-                *[values[name] for name in implementation.arguments], call_next=call_next
-            )
-        except BaseException as error:
-            self.blame(error, implementation)
-            raise
-        else:
-            return self._checked(implementation, result)
-        finally:
-            is_open = False
-            self._writer(values, before)
-            self._end(record, values, decided=not inner or inner[-1] is not result)
-
-    def replace(self, values: Values, changes: Values, by: Implementation) -> Values:
+    def replace(self, values: Values, changes: Values) -> Values:
         """Apply `call_next(name=value)`. Raises `TypeError` for what may not be replaced."""
         if not changes:
             return values
         mode = self.chain.mode
-        for name in changes:
+        for name, value in changes.items():
             if name not in mode.replaceable:
                 allowed = ", ".join(sorted(mode.replaceable)) or "nothing"
                 raise TypeError(
                     f"call_next cannot replace `{name}` in {self.chain.hook}; "
                     f"replaceable: {allowed}"
                 )
-        replaced = {**values, **changes}
-        if self.draft is not None and replaced[self.draft] is not values[self.draft]:
-            draft = replaced[self.draft]
-            if not isinstance(draft, Draft):
-                raise TypeError(f"`{self.draft}` must be a {type(values[self.draft]).__name__}")
-            draft.adopt(values[self.draft], by.plugin)
-        return replaced
+            self._check_replacement(name, values[name], value)
+            if self.ledger is not None:
+                if name == mode.draft:
+                    self.ledger.adopt(value, values[name])
+                else:
+                    self.ledger.note_replaced(name)
+        return {**values, **changes}
 
-    def _checked(self, implementation: Implementation, result: Any) -> Any:
-        returns = self.chain.mode.returns
-        if returns and not isinstance(result, returns):
-            wanted = " or ".join(kind.__name__ for kind in returns if kind is not type(None))
-            error = PluginError(
-                implementation.plugin,
-                self.chain.hook,
-                f"returned {_shown(result)}, not {wanted}",
+    def _check_replacement(self, name: str, old: Any, new: Any) -> None:
+        mode = self.chain.mode
+        if name == mode.draft:
+            fits = isinstance(new, type(old))
+        else:
+            fits = not isinstance(old, mode.returns) or isinstance(new, mode.returns)
+        if not fits:
+            raise TypeError(f"`{name}` must be a {type(old).__name__}, not {_shown(new)}")
+
+    def accepted(
+        self, implementation: Implementation, result: Any, values: Values, inner: Any = PASS
+    ) -> Any:
+        """Check the type of a result, and attribute a new draft to its maker."""
+        mode = self.chain.mode
+        if mode.returns and not isinstance(result, mode.returns):
+            wanted = " or ".join(kind.__name__ for kind in mode.returns if kind is not type(None))
+            raise PluginError(
+                implementation.plugin, self.chain.hook, f"returned {_shown(result)}, not {wanted}"
             )
-            self.blame(error, implementation)
-            raise error
+        if self.ledger is not None and isinstance(result, Draft) and mode.draft:
+            self.ledger.adopt(result, inner if isinstance(inner, Draft) else values[mode.draft])
         return result
 
-    def _writer(self, values: Values, writer: str | None) -> str | None:
-        """Attribute changes of the draft, if the hook has one; return who wrote before."""
-        if self.draft is None:
-            return None
-        draft = values[self.draft]
-        return draft.written_by(writer) if isinstance(draft, Draft) else None
+    def _may_be_none(self) -> bool:
+        """Whether None is an answer of this hook, which a wrapper may give in veto."""
+        return type(None) in self.chain.mode.returns
 
-    async def _through_wrappers(self, values: Values) -> Any:
-        opened: list[tuple[Implementation, Generator[None, Any, Any]]] = []
-        result: Any = None
-        error: BaseException | None = None
+    # ----------------------------------------------------------------- whose turn it is
+
+    def enter(self, implementation: Implementation) -> Entry | None:
+        """Attribute what happens from here on to an implementation."""
+        if self.ledger is None:
+            return None
+        place = self.ledger.begin(implementation.plugin)
+        return place, self.ledger.switch(place), time.perf_counter()
+
+    def leave(self, entry: Entry | None, *, decided: bool = False) -> None:
+        """Give attribution back to who had it before `enter`."""
+        if entry is not None and self.ledger is not None:
+            place, before, started = entry
+            self.ledger.switch(before)
+            self.ledger.end(place, started, decided=decided)
+
+    def switch(self, place: Place | None) -> Place | None:
+        """Attribute what happens from here on to a place; return the one before."""
+        if place is None or self.ledger is None:
+            return None
+        return self.ledger.switch(place)
+
+    def timed(self, implementation: Implementation, values: Values) -> Any:
+        """Call a function that runs at once, and report it when it held the loop."""
+        started = time.perf_counter()
         try:
-            for implementation in self.chain.wrappers:
-                opened.append((implementation, self._open(implementation, values)))
-            result = await self.go_on(0, values)
-        except BaseException as raised:  # noqa: BLE001 - it is thrown into the wrappers
-            error = raised
-        stop = error if error is not None and is_stop(error) else None
-        for implementation, generator in reversed(opened):
-            result, error = self._close(implementation, generator, result, error)
-        if stop is not None:
-            raise stop
-        if error is not None:
-            raise error
+            result = implementation.call(values)
+        except StopIteration as error:
+            raise RuntimeError(f"{self.chain.hook} raised StopIteration") from error
+        self.check_held(implementation, started)
         return result
 
-    def _open(self, implementation: Implementation, values: Values) -> Generator[None, Any, Any]:
-        try:
-            generator: Generator[None, Any, Any] = self._timed(implementation, values)
-            next(generator)
-        except StopIteration:
-            error = PluginError(implementation.plugin, self.chain.hook, "the wrapper did not yield")
-            self.blame(error, implementation)
-            raise error from None
-        except BaseException as error:
-            self.blame(error, implementation)
-            raise
-        return generator
+    def check_held(self, implementation: Implementation, started: float) -> None:
+        """Report an implementation that held the loop since `started`."""
+        held = time.perf_counter() - started
+        if held > HELD_LOOP_SECONDS:
+            self.reports.report_slow(implementation, held, self.values)
 
-    def _close(
-        self,
-        implementation: Implementation,
-        generator: Generator[None, Any, Any],
-        result: Any,
-        error: BaseException | None,
-    ) -> tuple[Any, BaseException | None]:
-        record = self._begin(implementation, None)
-        try:
-            if error is None:
-                generator.send(result)
-            else:
-                generator.throw(error)
-        except StopIteration as stop:
-            try:
-                checked = self._checked(implementation, stop.value)
-            except PluginError as wrong:
-                return None, wrong
-            self._end(record, None, decided=stop.value is not result)
-            return checked, None
-        except BaseException as raised:  # noqa: BLE001 - travels on to the next wrapper
-            if raised is not error:
-                self.blame(raised, implementation)
-            self._end(record, None, decided=raised is not error)
-            return None, raised
-        generator.close()
-        twice = PluginError(implementation.plugin, self.chain.hook, "the wrapper yielded twice")
-        self.blame(twice, implementation)
-        return None, twice
+    # ------------------------------------------------------------------------- blame
 
-    def _begin(self, implementation: Implementation, values: Values | None) -> Any:
-        if self.records is None:
-            return None
-        draft = values.get(self.draft) if values is not None and self.draft else None
-        record: dict[str, Any] = {"plugin": implementation.plugin}
-        self.records.append(record)
-        return record, time.perf_counter(), draft.values() if isinstance(draft, Draft) else None
+    def blame(self, error: BaseException, plugin: str | None) -> None:
+        """Remember who raised an error first, None = the core; frames it passes are innocent."""
+        self._culprits.setdefault(id(error), (error, plugin))
 
-    def _end(self, begun: Any, values: Values | None, *, decided: bool) -> None:
-        if begun is None:
-            return
-        record, started, before = begun
-        record["seconds"] = round(time.perf_counter() - started, 6)
-        record["changed"] = ()
-        record["decided"] = decided
-        if before is not None and values is not None and self.draft is not None:
-            after = values[self.draft].values()
-            record["changed"] = tuple(n for n in before if before[n] is not after[n])
+    def at_edge(self, error: BaseException) -> BaseException:
+        """Return what leaves the chain for an error inside it."""
+        plugin = self._culprits.get(id(error), (error, None))[1]
+        if plugin is None or is_stop(error):
+            return error
+        return blamed(plugin, self.chain.hook, error, self.chain.mode.on_error)
+
+
+class Gate:
+    """Whether `call_next` may still be called, and whether it was."""
+
+    __slots__ = ("is_open", "was_used")
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.was_used = False
+
+    def check(self) -> None:
+        """Raise `RuntimeError` once the hook has returned."""
+        if not self.is_open:
+            raise RuntimeError("call_next was called after the hook returned")
+        self.was_used = True
 
 
 def _shown(value: Any) -> str:

@@ -296,7 +296,11 @@ class Plugins:
         """Ask one plugin what it brings. Raises `ConfigError` naming it when it fails."""
         harness = self.harness
         try:
-            ask = self.base.collect_from
+
+            def ask(*arguments: Any, **values: Any) -> list[Any]:
+                answers = self.base.collect_from(*arguments, **values)
+                return [item for answer in answers for item in answer]
+
             for tool in ask(name, hookspecs.tools_register, harness=harness) or ():
                 harness.tools.register(tool, owner=name)
             for factory in ask(name, hookspecs.llm_register, harness=harness) or ():
@@ -405,7 +409,7 @@ class Plugins:
         self._register_all(hooks, instances)
         for name in replaced:
             tools = hooks.collect_from(name, hookspecs.tools_register, harness=self.harness)
-            self.harness.tools.override(name, hooks, tools or ())
+            self.harness.tools.override(name, hooks, [t for answer in tools for t in answer])
         return _Overrides(hooks, replaced, off)
 
     async def start_overrides(self, hooks: Hooks) -> None:

@@ -1,13 +1,14 @@
 """The model's history as a fold of the log: incremental, with complete call/result pairs.
 
 A reply with tool calls opens a group that settles when its last result is in; what is logged in
-between (injected context) comes after the results. A message with `replaces` takes the place of
-the messages that the events of that range gave.
+between (injected context) comes after the results. A message with `replaces=(first, last)` takes
+the place of the current messages from the one that event `first` gave to the one that event `last`
+gave, both included, in the order of the history.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dsh_core.content import Block, Text, ToolCall, ToolResult
 from dsh_core.errors import SessionError
@@ -23,16 +24,15 @@ from dsh_core.events import (
     TurnEnd,
     UserMessage,
 )
-from dsh_core.messages import Message, PluginSource, Source
+from dsh_core.messages import Message, PluginSource, Source, UnknownSource
 from dsh_core.session.repair import missing_result
 
 
-@dataclass(slots=True)
-class _Entry:
-    """A message with the event it came from; entries of one reply and its results share a group."""
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where a message comes from; a reply and its results share a group."""
 
     seq: int
-    message: Message
     group: int
 
 
@@ -45,9 +45,9 @@ class _Group:
     seq: int
     message: Message
     calls: list[str]
-    results: list[_Entry | None]
+    results: list[tuple[int, Message] | None]
     started: list[str] = field(default_factory=list)
-    deferred: list[_Entry] = field(default_factory=list)
+    deferred: list[tuple[int, Message]] = field(default_factory=list)
 
 
 class History:
@@ -55,29 +55,27 @@ class History:
 
     def __init__(self) -> None:
         self.generation = 0
-        self._entries: list[_Entry] = []
+        self._messages: list[Message] = []
+        self._origins: list[_Origin] = []
         self._group: _Group | None = None
         self._cached: tuple[Message, ...] | None = ()
 
     def messages(self) -> tuple[Message, ...]:
         """Return the settled history; the same tuple until something is added."""
         if self._cached is None:
-            self._cached = tuple([entry.message for entry in self._entries])
+            self._cached = tuple(self._messages)
         return self._cached
 
     def sources(self) -> tuple[tuple[int, Message], ...]:
         """Return `(seq, message)` of the settled history, for choosing a range to replace."""
-        return tuple((entry.seq, entry.message) for entry in self._entries)
+        seqs = (origin.seq for origin in self._origins)
+        return tuple(zip(seqs, self._messages, strict=True))
 
     def check(self, data: EventData) -> None:
         """Raise `SessionError` for a replacement that would break the history."""
         replaces = getattr(data, "replaces", None)
-        if replaces is None:
-            return
-        if isinstance(data, ToolResultEvent):
-            self._check_result(data, replaces)
-        else:
-            self._replaced_indices(data, replaces)
+        if replaces is not None:
+            self._replaced_span(data, replaces)
 
     def feed(self, event: Event) -> None:
         """Take one event. Constant time, except for replacements."""
@@ -86,7 +84,7 @@ class History:
                 self._take_input(event.seq, data)
             case AssistantMessage() as data:
                 self._take_reply(event.seq, data)
-            case ToolCallEvent(call_id=call_id):
+            case ToolCallEvent(call_id=call_id, verdict="allow"):
                 if self._group is not None:
                     self._group.started.append(call_id)
             case ToolResultEvent() as data:
@@ -95,44 +93,44 @@ class History:
                 self._settle(event.seq)
 
     def _take_input(self, seq: int, data: UserMessage | ContextMessage | SteeringMessage) -> None:
-        entry = _Entry(seq, input_message(data), seq)
+        message = input_message(data)
         replaces = getattr(data, "replaces", None)
         if replaces is not None:
-            self._replace(self._replaced_indices(data, replaces), entry)
+            self._replace(data, replaces, seq, message)
         elif self._group is not None:
-            self._group.deferred.append(entry)
+            self._group.deferred.append((seq, message))
         else:
-            self._add(entry)
+            self._add(seq, message, seq)
 
     def _take_reply(self, seq: int, data: AssistantMessage) -> None:
+        message = Message("assistant", data.content, model=data.model)
+        if data.replaces is not None:
+            self._replace(data, data.replaces, seq, message)
+            return
         self._settle(seq)
         if not data.content:
             return
-        message = Message("assistant", data.content, model=data.model)
-        if data.replaces is not None:
-            indices = self._replaced_indices(data, data.replaces)
-            self._replace(indices, _Entry(seq, message, seq))
-            return
         calls = [block.id for block in data.content if isinstance(block, ToolCall)]
         if calls:
-            results: list[_Entry | None] = [None] * len(calls)
-            self._group = _Group(data.turn, data.step, seq, message, calls, results)
+            self._group = _Group(
+                data.turn, data.step, seq, message, calls, results=[None] * len(calls)
+            )
         else:
-            self._add(_Entry(seq, message, seq))
+            self._add(seq, message, seq)
 
     def _take_result(self, seq: int, data: ToolResultEvent) -> None:
         message = result_message(data)
         if data.replaces is not None:
-            index = self._check_result(data, data.replaces)
-            self._entries[index] = replace(self._entries[index], seq=seq, message=message)
-            self._changed()
+            self._replace(data, data.replaces, seq, message)
             return
         group = self._group
         if group is None:
             return
         for position, call_id in enumerate(group.calls):
             if call_id == data.call_id and group.results[position] is None:
-                group.results[position] = _Entry(seq, message, group.seq)
+                group.results[position] = (seq, message)
+                if call_id in group.started:
+                    group.started.remove(call_id)
                 break
         if all(group.results):
             self._settle(seq)
@@ -143,61 +141,82 @@ class History:
         if group is None:
             return
         self._group = None
-        self._add(_Entry(group.seq, group.message, group.seq))
+        self._add(group.seq, group.message, group.seq)
         for call_id, result in zip(group.calls, group.results, strict=True):
             if result is None:
-                lost = missing_result(
-                    group.turn, group.step, call_id, started=call_id in group.started
-                )
-                result = _Entry(seq, result_message(lost), group.seq)
-            self._add(result)
-        for entry in group.deferred:
-            self._add(entry)
+                was_started = call_id in group.started
+                if was_started:
+                    group.started.remove(call_id)
+                lost = missing_result(group.turn, group.step, call_id, started=was_started)
+                result = (seq, result_message(lost))
+            self._add(*result, group.seq)
+        for own_seq, message in group.deferred:
+            self._add(own_seq, message, own_seq)
 
-    def _add(self, entry: _Entry) -> None:
-        self._entries.append(entry)
+    def _add(self, seq: int, message: Message, group: int) -> None:
+        self._messages.append(message)
+        self._origins.append(_Origin(seq, group))
         self._cached = None
 
-    def _replace(self, indices: list[int], entry: _Entry) -> None:
-        first = indices[0]
-        gone = set(indices)
-        self._entries = [e for i, e in enumerate(self._entries) if i not in gone]
-        self._entries.insert(first, entry)
-        self._changed()
-
-    def _changed(self) -> None:
+    def _replace(
+        self, data: EventData, replaces: tuple[int, int], seq: int, message: Message
+    ) -> None:
+        span = self._replaced_span(data, replaces)
+        is_result = isinstance(data, ToolResultEvent)
+        group = self._origins[span.start].group if is_result else seq
+        self._messages[span] = [message]
+        self._origins[span] = [_Origin(seq, group)]
+        self._cached = None
         self.generation += 1
-        self._cached = None
 
-    def _replaced_indices(self, data: EventData, replaces: tuple[int, int]) -> list[int]:
-        first, last = replaces
-        if isinstance(data, AssistantMessage) and any(
-            isinstance(block, ToolCall) for block in data.content
-        ):
-            raise SessionError("a replacement must not hold tool calls")
-        inside = [i for i, e in enumerate(self._entries) if first <= e.seq <= last]
-        if not inside:
-            raise SessionError(f"no message in the history comes from events {first}–{last}")
-        groups = {self._entries[i].group for i in inside}
-        whole = [i for i, e in enumerate(self._entries) if e.group in groups]
-        if whole != inside:
-            raise SessionError(
-                f"events {first}–{last} separate a tool call from its result; "
-                "a replaced range holds whole replies with all their results"
-            )
-        return inside
+    def _replaced_span(self, data: EventData, replaces: tuple[int, int]) -> slice:
+        """Return the positions a replacement takes. Raises `SessionError` when it must not."""
+        first, last = (self._position(seq) for seq in replaces)
+        if first > last:
+            raise SessionError(f"the message from event {replaces[0]} comes after {replaces[1]}")
+        if isinstance(data, ToolResultEvent):
+            self._check_result(data, first, last)
+        else:
+            _check_content(data)
+            self._check_balance(first, last)
+        return slice(first, last + 1)
 
-    def _check_result(self, data: ToolResultEvent, replaces: tuple[int, int]) -> int:
-        first, last = replaces
-        for index, entry in enumerate(self._entries):
-            if entry.seq == first == last:
-                block = entry.message.content[0] if entry.message.content else None
-                if isinstance(block, ToolResult) and block.call_id == data.call_id:
-                    return index
+    def _position(self, seq: int) -> int:
+        for position in range(len(self._origins) - 1, -1, -1):
+            if self._origins[position].seq == seq:
+                return position
         raise SessionError(
-            f"a tool result replaces exactly the current result of its own call; "
-            f"{data.call_id!r} has none from event {first}"
+            f"no message in the history comes from event {seq}; "
+            "`session.message_sources()` says where its messages come from"
         )
+
+    def _check_balance(self, first: int, last: int) -> None:
+        before = self._origins[first - 1].group if first else None
+        after = self._origins[last + 1].group if last + 1 < len(self._origins) else None
+        if self._origins[first].group == before or self._origins[last].group == after:
+            raise SessionError(
+                "the range separates a tool call from its result; a replaced range holds whole "
+                "replies with all their results"
+            )
+
+    def _check_result(self, data: ToolResultEvent, first: int, last: int) -> None:
+        content = self._messages[first].content
+        known = content[0] if first == last and content else None
+        if not isinstance(known, ToolResult) or known.call_id != data.call_id:
+            raise SessionError(
+                f"a tool result replaces exactly the current result of its own call; "
+                f"{data.call_id!r} has none there"
+            )
+        if known.is_error is not data.is_error:
+            raise SessionError("a tool result may be replaced in its content only")
+
+
+def _check_content(data: EventData) -> None:
+    content: tuple[Block, ...] = getattr(data, "content", ())
+    if not content:
+        raise SessionError("a replacement must not be empty")
+    if any(isinstance(block, ToolCall) for block in content):
+        raise SessionError("a replacement must not hold tool calls")
 
 
 def input_message(data: UserMessage | ContextMessage | SteeringMessage) -> Message:
@@ -210,7 +229,13 @@ def input_message(data: UserMessage | ContextMessage | SteeringMessage) -> Messa
 
 def tagged(tag: str, content: tuple[Block, ...], source: Source) -> tuple[Block, ...]:
     """Wrap blocks in `<tag source="…">`; a closing tag inside the text is defused."""
-    name = f"plugin:{source.plugin}" if isinstance(source, PluginSource) else source.type
+    match source:
+        case PluginSource(plugin):
+            name = f"plugin:{plugin}"
+        case UnknownSource(name):
+            pass
+        case _:
+            name = source.type
     closing = f"</{tag}>"
     inner = tuple(
         Text(block.text.replace(closing, f"<\\/{tag}>")) if isinstance(block, Text) else block

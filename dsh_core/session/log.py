@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from dsh_core import hookspecs
-from dsh_core.chunks import Chunk
-from dsh_core.codec import seal
-from dsh_core.errors import PluginError, SessionError
+from dsh_core.chunks import Chunk, ReasoningDelta, TextDelta, clean_chunk
+from dsh_core.codec import Tagged, clean_text, seal
+from dsh_core.errors import HarnessError, PluginError, SessionError, error_chain
 from dsh_core.events import (
+    Aborted,
     AssistantChunk,
     Completed,
+    Errored,
+    ErrorEvent,
     Event,
     EventData,
     RecordTrigger,
@@ -20,6 +26,7 @@ from dsh_core.events import (
     StepStart,
     Trigger,
     TurnEnd,
+    TurnEndReason,
     TurnStart,
 )
 from dsh_core.hooks import Hooks
@@ -27,6 +34,11 @@ from dsh_core.messages import Message
 from dsh_core.session.header import SessionHeader
 from dsh_core.session.history import History
 from dsh_core.session.repair import closers
+from dsh_core.tagged import is_case
+
+log = logging.getLogger("dsh.session")
+
+D = TypeVar("D", bound=Tagged)
 
 
 class Session:
@@ -40,6 +52,9 @@ class Session:
         seed: Inherited events, oldest first; an open turn at their end is closed as interrupted.
         flush_soon: Starts a tracked `session_flush`; called when a one-shot turn ends.
         clock: Unix seconds.
+
+    Raises:
+        SessionError: A seed event does not fit where it stands.
 
     """
 
@@ -58,13 +73,13 @@ class Session:
         self._clock = clock
         self._events: list[Event] = []
         self._history = History()
-        self._listeners: list[Callable[[Event], None]] = []
+        self._listeners: dict[object, Callable[[Event], None]] = {}
         self._is_publishing = False
         self._turn: int | None = None
         self._step: int | None = None
         self._last_turn = 0
         for event in seed:
-            self._commit(Event(len(self._events), event.time, seal(event.data)))
+            self._inherit(event)
         for data in closers(self._events):
             self._commit(Event(len(self._events), self._events[-1].time, data))
 
@@ -113,13 +128,15 @@ class Session:
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` with every event after it is appended, until the disposer is called."""
-        self._listeners.append(listener)
+        key = object()
+        self._listeners[key] = listener
 
         def dispose() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            self._listeners.pop(key, None)
 
         return dispose
+
+    # --------------------------------------------------------------------- appending
 
     def append(self, data: EventData) -> Event:
         """Append one event inside the open turn and publish it.
@@ -128,33 +145,40 @@ class Session:
         `PluginError` when a plugin refuses it; the log is then unchanged. A refused `step/end`
         or `turn/end` is reported and appended anyway.
         """
-        self._check_place(data)
-        try:
-            data = seal(data)
-        except ValueError as error:
-            raise SessionError(f"{data.type}: {error}") from None
-        self._history.check(data)
-        event = Event(len(self._events), self._clock(), data)
-        self._validate(event)
-        self._commit(event)
-        self._publish(event)
-        return event
+        return self._append(data, is_owed=isinstance(data, (StepEnd, TurnEnd)))
 
-    def append_chunk(self, turn: int, step: int, chunk: Chunk) -> None:
-        """Append a chunk of the model service: `append` without the checks it cannot fail."""
+    def append_owed(self, data: EventData) -> Event:
+        """Append what the log owes, as the result of a logged call: a refusal is only reported."""
+        return self._append(data, is_owed=True)
+
+    def append_chunk(self, turn: int, step: int, chunk: Chunk) -> Chunk:
+        """Append a chunk of a reply and return it as it was logged. The hot path.
+
+        Does what `append` does; the checks that a delta of plain text cannot fail are left out.
+        """
+        kind = type(chunk)
+        if not (
+            (kind is TextDelta or kind is ReasoningDelta)
+            and type(text := chunk.text) is str  # type: ignore[attr-defined]
+            and text.isascii()
+        ):
+            chunk = self._plain(clean_chunk(chunk), Chunk)
         hooks = self.hooks
         event = Event(len(self._events), self._clock(), AssistantChunk(turn, step, chunk))
         if hooks.has(hookspecs.session_validate):
-            self._validate(event)
+            self._validate(event, is_owed=False)
         self._events.append(event)
         if self._listeners or hooks.has(hookspecs.session_event):
             self._publish(event)
+        return chunk
 
     def record(self, data: EventData) -> None:
         """Append into the open turn, or wrap the event in a one-shot turn of its own."""
         if self._turn is not None:
             self.append(data)
             return
+        data = self._plain(data, EventData)
+        self._history.check(data)
         with self.one_shot(RecordTrigger(data.type)):
             self.append(data)
 
@@ -162,44 +186,109 @@ class Session:
     def one_shot(self, trigger: Trigger) -> Iterator[int]:
         """Wrap what is appended inside in a turn without steps; flushed when it ends.
 
-        Of the hooks only those of the session fire. Raises `SessionError` inside an open turn.
+        Of the hooks only those of the session fire. What is raised inside is the turn's reason.
+        Raises `SessionError` inside an open turn.
         """
         turn = self._last_turn + 1
         self.append(TurnStart(turn, trigger))
+        reason: TurnEndReason = Completed()
         try:
             yield turn
+        except asyncio.CancelledError:
+            reason = Aborted("cancelled")
+            raise
+        except BaseException as error:
+            reason = Errored(clean_text(error_chain(error)))
+            self._append_error(ErrorEvent(turn, 0, reason.message))
+            raise
         finally:
-            if self._step is not None:
-                self.append(StepEnd(turn, self._step))
-            self.append(TurnEnd(turn, Completed()))
+            self.close_turn(turn, reason)
             if self._flush_soon is not None:
                 self._flush_soon(self)
 
+    def close_turn(self, turn: int, reason: TurnEndReason) -> None:
+        """Close a turn, the step in it first, unless it is closed."""
+        if self._turn == turn:
+            if self._step is not None:
+                self.append(StepEnd(turn, self._step))
+            self.append(TurnEnd(turn, reason))
+
+    def _append_error(self, data: ErrorEvent) -> None:
+        try:
+            self.append(data)
+        except HarnessError as error:
+            log.warning("session %s: %s", self.id, error_chain(error))
+
+    # ---------------------------------------------------------------------- plumbing
+
+    def _append(self, data: EventData, *, is_owed: bool) -> Event:
+        data = self._plain(data, EventData)
+        self._check_place(data)
+        self._history.check(data)
+        event = Event(len(self._events), self._clock(), data)
+        if self.hooks.has(hookspecs.session_validate):
+            self._validate(event, is_owed=is_owed)
+        self._commit(event)
+        if self._listeners or self.hooks.has(hookspecs.session_event):
+            self._publish(event)
+        return event
+
+    def _inherit(self, event: Event) -> None:
+        try:
+            data = self._plain(event.data, EventData)
+            self._check_place(data)
+            self._history.check(data)
+        except SessionError as error:
+            raise SessionError(f"seed event {len(self._events)}: {error}") from None
+        self._commit(Event(len(self._events), event.time, data))
+
+    @staticmethod
+    def _plain(data: D, base: type[D]) -> D:
+        """Return data as it may be logged. Raises `SessionError` for what is none."""
+        if not isinstance(data, base) or not is_case(data):
+            name = type(data).__qualname__
+            raise SessionError(f"{name} is no {base.__name__} registered with @case")
+        try:
+            sealed: D = seal(data)
+        except ValueError as error:
+            raise SessionError(f"{data.type}: {error}") from None
+        return sealed
+
     def _check_place(self, data: EventData) -> None:
+        """Refuse what lies in no turn, and turns and steps that do not count on."""
         if self._is_publishing:
             raise SessionError(f"{data.type}: an append from inside a session hook is refused")
         match data:
-            case TurnStart():
+            case TurnStart(turn):
                 if self._turn is not None:
                     raise SessionError(f"turn {self._turn} is open; a turn cannot start in it")
+                _count(data, turn, self._last_turn + 1)
             case _ if self._turn is None:
                 raise SessionError(
                     f"{data.type}: no turn is open; `session.record` wraps an event in one"
                 )
-            case StepStart():
+            case TurnEnd(turn):
+                _count(data, turn, self._turn)
+                if self._step is not None:
+                    raise SessionError(f"step {self._step} is open; its turn cannot end")
+            case StepStart(turn):
+                _count(data, turn, self._turn)
                 if self._step is not None:
                     raise SessionError(f"step {self._step} is open; a step cannot start in it")
-            case StepEnd():
+            case StepEnd(turn, step):
                 if self._step is None:
                     raise SessionError("step/end: no step is open")
+                _count(data, (turn, step), (self._turn, self._step))
 
-    def _validate(self, event: Event) -> None:
+    def _validate(self, event: Event, *, is_owed: bool) -> None:
         self._is_publishing = True
         try:
             self.hooks.emit(hookspecs.session_validate, session=self, event=event)
-        except PluginError as error:
-            if not isinstance(event.data, (StepEnd, TurnEnd)):
+        except HarnessError as error:
+            if not is_owed:
                 raise
+            if not isinstance(error, PluginError):
+                error = PluginError("?", hookspecs.session_validate.__name__, str(error))
             self.hooks.report(error, {"session": self})
         finally:
             self._is_publishing = False
@@ -220,8 +309,19 @@ class Session:
     def _publish(self, event: Event) -> None:
         self._is_publishing = True
         try:
-            for listener in self._listeners:
-                listener(event)
+            for listener in tuple(self._listeners.values()):
+                self._tell(listener, event)
             self.hooks.emit(hookspecs.session_event, session=self, event=event)
         finally:
             self._is_publishing = False
+
+    def _tell(self, listener: Callable[[Event], None], event: Event) -> None:
+        try:
+            listener(event)
+        except Exception as error:  # noqa: BLE001 - the append stands, and others want to know of it
+            log.warning("a listener of session %s failed: %s", self.id, error_chain(error))
+
+
+def _count(data: EventData, found: object, expected: object) -> None:
+    if found != expected:
+        raise SessionError(f"{data.type}: bears {found}, where {expected} is next")

@@ -14,7 +14,7 @@ from dsh_core import hookspecs
 from dsh_core.errors import SessionError, UserError
 from dsh_core.events import Event, TurnEnd
 from dsh_core.hooks import Hooks
-from dsh_core.session.header import SessionHeader
+from dsh_core.session.header import FORMAT_VERSION, SessionHeader
 from dsh_core.session.log import Session
 from dsh_core.session.store import Store
 
@@ -34,7 +34,7 @@ class Sessions:
         self._hooks = hooks
         self._store = store
         self._live: dict[str, Session] = {}
-        self._flushes: set[asyncio.Task[None]] = set()
+        self._flushes: dict[asyncio.Task[None], Session] = {}
 
     def get(self, session_id: str) -> Session | None:
         """Return a live session."""
@@ -109,6 +109,7 @@ class Sessions:
                 created_at=time.time(),
                 parent=session_id,
                 seed_length=len(seed),
+                version=FORMAT_VERSION,
             ),
         )
         self.announce(child)
@@ -132,17 +133,17 @@ class Sessions:
         if not session.hooks.has(hookspecs.session_flush):
             return
         task = asyncio.get_running_loop().create_task(self.flush(session))
-        self._flushes.add(task)
-        task.add_done_callback(self._flushes.discard)
+        self._flushes[task] = session
+        task.add_done_callback(self._flushes.pop)
 
     async def flush(self, session: Session) -> None:
         """Make the log durable; failures are reported."""
         await session.hooks.parallel(hookspecs.session_flush, session=session)
 
-    async def settle(self) -> None:
-        """Wait for the flushes that `flush_soon` started."""
-        while self._flushes:
-            await asyncio.wait(set(self._flushes))
+    async def settle(self, session: Session | None = None) -> None:
+        """Wait for the flushes that `flush_soon` started, of one session or of all."""
+        while flushes := {t for t, of in self._flushes.items() if session in (None, of)}:
+            await asyncio.wait(flushes)
 
 
 def until_turn(events: Sequence[Event], at_turn: int | None, session_id: str) -> list[Event]:

@@ -52,9 +52,9 @@ def closers(events: Sequence[Event]) -> list[EventData]:
                 step, calls, started = data.step, [], []
             case StepEnd():
                 step, calls = None, []
-            case AssistantMessage(content=content, interrupted=False):
+            case AssistantMessage(content=content, replaces=None):
                 calls = [block.id for block in content if isinstance(block, ToolCall)]
-            case ToolCallEvent(call_id=call_id):
+            case ToolCallEvent(call_id=call_id, verdict="allow"):
                 started.append(call_id)
             case ToolResultEvent(call_id=call_id, replaces=None) if call_id in calls:
                 calls.remove(call_id)

@@ -110,7 +110,7 @@ class Exchange:
                 raise
             if reply.reason is not None:
                 return False
-            raise failure from error
+            raise failure from failure.__cause__
         finally:
             watchdog.waiting = None
         for payload in self._feed(data):
@@ -137,20 +137,18 @@ class Exchange:
         except self._errors as error:
             if (failure := self._failure_of(error)) is None:
                 raise
-            raise failure from error
+            raise failure from failure.__cause__
         finally:
             self._watchdog.waiting = None
 
     def _failure_of(self, error: BaseException) -> LlmFailure | None:
         """Say what an error of the network means; None for a cancellation by someone else."""
-        failures = self._endpoint.failures
+        failures, http = self._endpoint.failures, self._endpoint.http
         if isinstance(error, asyncio.CancelledError):
             return failures.silent(self._idle_seconds) if self._watchdog.caught() else None
-        return failures.broken(
-            error,
-            timed_out=isinstance(error, self._endpoint.http.TimeoutException),
-            begun=self._response is not None,
-        )
+        timed_out = isinstance(error, http.TimeoutException)
+        begun = self._response is not None
+        return failures.broken(error, timed_out=timed_out, begun=begun)
 
     async def _drain(self) -> None:
         """Read to the end of the body, if it comes at once; nothing of it counts."""

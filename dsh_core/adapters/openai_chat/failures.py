@@ -40,8 +40,11 @@ _INVALID = re.compile(r"invalid_request|bad_request|validation", re.IGNORECASE)
 _SECRET_CHARACTERS = 8
 """How many first characters of a secret tell it from other text."""
 
-_MASKED = r"[\w-]*\*{3,}[\w-]*"
+_MASKED = r"[\w-]{0,32}\*{3,}[\w-]{0,32}"
 """A key as some servers repeat it: both ends, stars between."""
+
+_LOOKED_AT_CHARACTERS = 8192
+"""How much of a page or text is searched for what to show."""
 
 
 class Failures:
@@ -76,7 +79,7 @@ class Failures:
         if code == "AUTH" and self._key_setting:
             message += f" (the key comes from {self._key_setting})"
         if 300 <= status < 400 and "location" in headers:
-            message += f" (it redirects to {self._show(headers['location'])})"
+            message += f" (it redirects to {self._show(headers['location'].partition('?')[0])})"
         return LlmFailure(
             code,
             message,
@@ -104,12 +107,16 @@ class Failures:
         return LlmFailure("MALFORMED_RESPONSE", message, request_id=request_id)
 
     def broken(self, error: BaseException, *, timed_out: bool, begun: bool) -> LlmFailure:
-        """Map an error of the connection; says its root cause."""
+        """Map an error of the connection, which becomes the cause; says what is at its bottom."""
         cause = self._show(root_cause(error))
         if timed_out:
-            return LlmFailure("TIMEOUT", f"no connection to {self.host} in time: {cause}")
-        what = f"the connection to {self.host} broke" if begun else f"cannot reach {self.host}"
-        return LlmFailure("TRANSPORT", f"{what}: {cause}")
+            failure = LlmFailure("TIMEOUT", f"no connection to {self.host} in time: {cause}")
+        elif begun:
+            failure = LlmFailure("TRANSPORT", f"the connection to {self.host} broke: {cause}")
+        else:
+            failure = LlmFailure("TRANSPORT", f"cannot reach {self.host}: {cause}")
+        failure.__cause__ = error
+        return failure
 
     def of(self, code: str, what: str, request_id: str | None = None) -> LlmFailure:
         """Say what the endpoint did."""
@@ -151,17 +158,21 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def root_cause(error: BaseException) -> str:
-    """Say what is at the bottom of a chain of exceptions; the type where it says nothing."""
-    text, seen = "", set()
+    """Say what is at the bottom of an error of the HTTP library: the system's error, if any.
+
+    The library cuts its chains with `from None`, so contexts count even where they are hidden.
+    """
+    found, seen = error, set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         seen.add(id(link))
-        text = str(link).strip() or text or type(link).__name__
+        if isinstance(link, OSError) and str(link):
+            found = link
         if isinstance(link, BaseExceptionGroup):
             link = link.exceptions[0]
         else:
-            link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-    return text
+            link = link.__cause__ or link.__context__
+    return str(found) or type(found).__name__
 
 
 def _number(text: str | None) -> float | None:
@@ -237,6 +248,7 @@ def _code_in(parsed: Any) -> str:
 
 def _plain(text: str) -> str:
     """Turn a page into its title, or its text, and any white space into single blanks."""
+    text = text[:_LOOKED_AT_CHARACTERS]
     if text.lstrip()[:1] == "<":
         from html import unescape
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dsh_core.agents import Agent
-from dsh_core.marks import hookimpl
-from dsh_core.policy import Call, Effect
-from dsh_core.tools import Tool
+from dsh_core import Call, Effect, Tool, hookimpl
 from dsh_files.effects import effects_of
 from dsh_files.settings import Settings as FilesSettings
 from dsh_files.tools import FileTools
 
 if TYPE_CHECKING:
-    from dsh_core.harness import Harness
+    from dsh_core import Agent, Harness
 
 __all__ = ["Files"]
 

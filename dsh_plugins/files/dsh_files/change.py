@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 from dsh_files import atomic
 from dsh_files.failure import shown, stop_if
 from dsh_files.observation import Observations, Seen, Version, digest_of
@@ -38,7 +38,8 @@ def replace_seen(
     cancelled: threading.Event,
 ) -> None:
     """Replace a file that is as the agent has seen it. Raises `FS_STALE_VERSION`."""
-    if not os.access(target.name, os.W_OK, dir_fd=folder, effective_ids=True):
+    is_effective = os.access in os.supports_effective_ids
+    if not os.access(target.name, os.W_OK, dir_fd=folder, effective_ids=is_effective):
         raise ToolError(
             f"{shown(target.written)} is write-protected (mode {expected.st_mode & 0o7777:o}).",
             code="FS_PERMISSION_DENIED",

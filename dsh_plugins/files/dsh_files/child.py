@@ -14,7 +14,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Literal, TypeAlias
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 from dsh_files.failure import stop_if
 
 POLL_SECONDS = 0.1
@@ -36,7 +36,6 @@ class Child:
         timeout_seconds: It is stopped after this.
         limit_bytes: It is stopped when it wrote more than this; None = no limit.
         cancelled: It is stopped when this is set, and `ABORTED` is raised.
-
     """
 
     def __init__(

@@ -29,7 +29,6 @@ class Diff:
         added: Lines added; None where they were not counted.
         removed: Lines removed; None where they were not counted.
         is_cut: Whether the text stops early.
-
     """
 
     text: str | None = None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from dsh_core.errors import ToolError
-from dsh_core.outcome import ToolOutput
+from dsh_core import ToolError, ToolOutput
 from dsh_files.change import link_note, replace_seen, stale
 from dsh_files.diff import diff_of
 from dsh_files.failure import explained, shown

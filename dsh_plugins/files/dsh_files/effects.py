@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from dsh_core.errors import ToolError
-from dsh_core.policy import Call, Effect, EffectKind
+from dsh_core import Call, Effect, ToolError
 from dsh_files.glob import Search
 from dsh_files.workspace import resolve
 
-_KINDS: Mapping[str, EffectKind] = {
+_KINDS: Mapping[str, Literal["read", "write"]] = {
     "read": "read",
     "write": "write",
     "edit": "write",

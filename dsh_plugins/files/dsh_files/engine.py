@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 from dsh_files.atomic import TEMPORARY_PREFIX, TEMPORARY_SUFFIX
 from dsh_files.child import Child, StopCause
 from dsh_files.globs import Glob
@@ -28,6 +28,9 @@ VERSION_CONTROL = (".git", ".svn", ".hg", ".bzr", ".jj", ".sl")
 LEFT_OUT = (*VERSION_CONTROL, f"{TEMPORARY_PREFIX}*{TEMPORARY_SUFFIX}")
 PARTLY_EXIT_CODE = 2
 """What ripgrep answers when it failed, or could not read everything; rg(1)."""
+
+COMPLAINT_CHARACTERS = 2_000
+"""How much of a program's complaint the model gets: it quotes the pattern, whatever its size."""
 
 EXIT_CODES = (0, 1, PARTLY_EXIT_CODE)
 _OWN_PROGRAM = Path(__file__).with_name("fallback.py")
@@ -84,22 +87,30 @@ def choose_engine(setting: Literal["auto", "ripgrep", "python"]) -> Engine:
 
 
 def end_notes(
-    child: Child, settings: Settings, *, has_results: bool, is_complete: bool = False
+    child: Child, settings: Settings, *, has_results: bool, is_complete: bool | None = None
 ) -> list[str]:
     """Say how a search ended that did not see everything.
 
     Raises instead where it found nothing (`SEARCH_TIMEOUT`, `SEARCH_OUTPUT_TOO_LARGE`), or did not
-    run: `SEARCH_INVALID_PATTERN`, `SEARCH_FAILED`. One that is complete did run, whatever it says.
+    run: `SEARCH_INVALID_PATTERN`, `SEARCH_FAILED`. `is_complete` is whether the program said that
+    it came to its end, None for one that does not say: exit codes alone prove nothing.
     """
     code, complaint = (0, "") if child.stopped else child.finish()
     if child.stopped:
         return [_stop_note(child.stopped, settings, has_results=has_results)]
-    if code not in EXIT_CODES or (code == PARTLY_EXIT_CODE and complaint and not is_complete):
-        complaint = complaint.removeprefix("rg: ") or f"it ended with code {code}"
+    has_failed = bool(complaint and code) if is_complete is None else not is_complete
+    if has_failed or code not in EXIT_CODES:
+        complaint = _bounded(complaint.removeprefix("rg: ")) or f"it ended with code {code}"
         if "regex" in complaint:
             raise ToolError(f"Invalid pattern: {complaint}", code="SEARCH_INVALID_PATTERN")
         raise ToolError(f"The search did not run: {complaint}", code="SEARCH_FAILED")
     return ["(Some files or folders could not be read.)"] if code == PARTLY_EXIT_CODE else []
+
+
+def _bounded(complaint: str) -> str:
+    half = COMPLAINT_CHARACTERS // 2
+    is_long = len(complaint) > COMPLAINT_CHARACTERS
+    return f"{complaint[:half]}…{complaint[-half:]}" if is_long else complaint
 
 
 def _stop_note(cause: StopCause, settings: Settings, *, has_results: bool) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 
 SHOWN_CHARACTERS = 400
 """A path in a message is cut to this: a model can send one of any length."""

@@ -39,10 +39,8 @@ def main(argument: str) -> int:
         return FAILED_EXIT_CODE if unread else 0
     try:
         search = compiled(task["pattern"])
-    except re.error as error:
-        sys.stderr.write(
-            f"regex parse error: {error} (in Python's syntax, as ripgrep is not used)\n"
-        )
+    except (re.error, RecursionError, OverflowError) as error:
+        sys.stderr.write(f"regex parse error (Python's syntax, without ripgrep): {error}\n")
         return FAILED_EXIT_CODE
     if task["stdin"]:
         code = int(not search_file(sys.stdin.buffer, "<stdin>", search))

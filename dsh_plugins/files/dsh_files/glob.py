@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from dsh_core.outcome import ToolOutput
+from dsh_core import ToolOutput
 from dsh_files.child import Child, StopCause
 from dsh_files.engine import choose_engine, end_notes
 from dsh_files.failure import explained, shown
@@ -27,7 +27,6 @@ class Search:
         folder: Where to search, as written.
         pattern: What to find below it.
         is_named: Whether the folder was asked for by itself, and not by the pattern.
-
     """
 
     folder: str

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 
 ALTERNATIVES_LIMIT = 256
 """Patterns that braces may expand to; `{a,b}` twenty times over would be a million."""

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dsh_core.errors import ToolError
-from dsh_core.outcome import ToolOutput
+from dsh_core import ToolError, ToolOutput
 from dsh_files.child import Child
 from dsh_files.engine import choose_engine, end_notes
 from dsh_files.failure import explained
@@ -83,7 +82,6 @@ class Place:
         root: Path of that folder.
         name: The file, where a single one is searched.
         stdin: Descriptor of that file.
-
     """
 
     folder: int
@@ -240,6 +238,8 @@ def _collect(child: Child, matches: Matches, glob: Glob | None, name: str | None
                 matches.end(is_binary=data["binary_offset"] is not None)
             case "summary":
                 is_complete = True
+    if child.stopped:
+        matches.end(is_binary=False)  # what was found so far in the file that was being read
     return is_complete
 
 

@@ -13,9 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from dsh_core.agents import Agent, StashKey
+from dsh_core import StashKey
+
+if TYPE_CHECKING:
+    from dsh_core import Agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,6 @@ class Seen:
     Args:
         version: Taken before its bytes were read.
         digest: Of all its bytes; None where only its type was looked at.
-
     """
 
     version: Version

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 from dsh_files import atomic
 from dsh_files.failure import explained, shown, stop_if
 from dsh_files.observation import Observations, Seen, Version

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 from dsh_files.failure import shown
 from dsh_files.text import NEWLINE, is_utf8, line_ending, lines_of, with_line_ending
 

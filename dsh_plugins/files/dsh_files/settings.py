@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
+
+from dsh_core import TRUSTED_ONLY
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Limits of the file tools and where they may go."""
 
-    allow: tuple[str, ...] = field(default=(), metadata={"trusted_only": True})
+    allow: Annotated[tuple[str, ...], TRUSTED_ONLY] = ()
     """Folders the tools may use besides the agent's working directory; `~` and paths relative to
     that directory work, `/` allows everything. Empty: an agent stays in its project."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 from dsh_files.failure import shown
 
 SNIFFED_BYTES = 8_192

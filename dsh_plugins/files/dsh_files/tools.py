@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
-from dsh_core.errors import ToolError
-from dsh_core.outcome import ToolOutput
-from dsh_core.policy import EffectKind
-from dsh_core.tools import Tool, ToolContext, tool
+from dsh_core import Tool, ToolContext, ToolError, ToolOutput, tool
 from dsh_files.edit import edit_file
 from dsh_files.failure import shown
 from dsh_files.glob import Search, find_files
@@ -44,7 +42,6 @@ class FileTools:
             file_path: File to read, absolute or relative to the working directory.
             offset: Number of the first line to return, from 1.
             limit: How many lines to return.
-
         """
         return read_file(
             self._target(ctx, file_path, "read"),
@@ -64,7 +61,6 @@ class FileTools:
         Args:
             file_path: File to write, absolute or relative to the working directory.
             content: The whole new content.
-
         """
         target = self._target(ctx, file_path, "write")
         with self._locks.held(target.path):
@@ -96,7 +92,6 @@ class FileTools:
             old_string: Text to replace, with its indentation.
             new_string: Text to put in its place; must differ.
             replace_all: Replace every occurrence.
-
         """
         target = self._target(ctx, file_path, "write")
         with self._locks.held(target.path):
@@ -117,7 +112,6 @@ class FileTools:
         Args:
             pattern: Glob such as `*.py` (at any depth), `src/**/*.{ts,tsx}` or `docs/*.md`.
             path: Folder to search; the working directory by default.
-
         """
         search = Search.of(pattern, path)
         return find_files(
@@ -140,7 +134,6 @@ class FileTools:
             pattern: Regular expression; escape `(`, `[`, `{`, `.` to find them literally.
             path: File or folder to search; the working directory by default.
             include: Only files that match this glob, such as `*.py` or `*.{ts,tsx}`.
-
         """
         return find_lines(
             self._target(ctx, path or ".", "read"),
@@ -154,7 +147,7 @@ class FileTools:
     def _workspace(self, ctx: ToolContext) -> Workspace:
         return Workspace(ctx.cwd, self._settings.allow, ctx.readable_roots)
 
-    def _target(self, ctx: ToolContext, written: str, kind: EffectKind) -> Target:
+    def _target(self, ctx: ToolContext, written: str, kind: Literal["read", "write"]) -> Target:
         """Resolve a path and hold it against what policy judged: a link may have moved since."""
         workspace = self._workspace(ctx)
         target = workspace.readable(written) if kind == "read" else workspace.writable(written)

@@ -16,7 +16,6 @@ class CutLine:
         number: Its number, from 1.
         start: Position of its first byte in the stream.
         size_bytes: Its size without the line ending.
-
     """
 
     number: int
@@ -32,7 +31,6 @@ class LineWindow:
         limit_lines: Lines to keep.
         limit_bytes: Bytes of kept lines with their numbers; one line is always kept.
         limit_characters: Characters to keep of a line.
-
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 from dsh_files.failure import refuse_unless_regular, shown
 
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
@@ -32,7 +32,6 @@ class Target:
     Args:
         written: As the model wrote it, for messages.
         path: Absolute and resolved: no link in it when it was judged.
-
     """
 
     written: str
@@ -67,7 +66,6 @@ class Workspace:
         cwd: Relative paths are relative to it; it may be read and written.
         allow: More folders to read and write, as the settings name them.
         readable_roots: More folders to read.
-
     """
 
     cwd: Path

@@ -6,8 +6,7 @@ import hashlib
 import os
 import threading
 
-from dsh_core.errors import ToolError
-from dsh_core.outcome import ToolOutput
+from dsh_core import ToolError, ToolOutput
 from dsh_files.change import create_unseen, link_note, replace_seen, stale
 from dsh_files.diff import diff_of
 from dsh_files.failure import explained, refuse_unless_regular, shown

@@ -54,7 +54,9 @@ def test_a_ripgrep_that_does_not_run_is_named(hand, workspace, monkeypatch):
     assert broken in str(error)
 
 
-@pytest.mark.parametrize("body", ["kill -9 $$", "echo out of luck >&2; exit 2", "exit 77"])
+@pytest.mark.parametrize(
+    "body", ["kill -9 $$", "echo out of luck >&2; exit 2", "echo Traceback >&2; exit 1", "exit 77"]
+)
 def test_a_ripgrep_that_fails_is_no_empty_result(hand, workspace, monkeypatch, body):
     path = script(workspace / "path")
     Path(path).write_text(f"#!/bin/sh\n{body}\n")

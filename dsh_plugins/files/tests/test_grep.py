@@ -73,6 +73,7 @@ def test_include_is_one_positive_glob(searching, include):
         ("", "empty"),
         ("a\0", "NUL at position 1"),
         ("x" * 40_000, "longer than 30,000"),
+        ("(" * 20_000, "(nest|recursion|terminated|unclosed)"),
     ],
 )
 def test_an_invalid_pattern_is_refused_with_what_is_wrong(searching, workspace, pattern, words):
@@ -217,17 +218,17 @@ def test_a_long_line_is_cut_around_its_match(searching, workspace):
 
 def test_too_much_output_stops_the_search_and_says_so(searching, workspace):
     put(workspace / "a", "foo bar\n" * 20_000)
-    put(workspace / "b", "foo\n")
     searching.set(engine=searching.tools._settings.engine, search_output_limit_bytes=1_000_000)
-    error_or_text = str(searching_result(searching, "foo"))
-    assert "stopped after 1,000,000 bytes of matches" in error_or_text
+    output = searching.call("grep", pattern="foo")
+    assert output.meta["stopped"] == "output"
+    assert "  Line 250: foo bar\n\n(The first 250 of " in output.text
+    assert "(The search was stopped after 1,000,000 bytes of matches: there is more." in output.text
 
 
-def searching_result(hand, pattern):
-    try:
-        return hand.grep(pattern)
-    except Exception as error:
-        return error
+def test_one_match_larger_than_the_limit_is_no_silent_success(searching, workspace):
+    put(workspace / "a", "x" * 2_000_000 + "foo\n")
+    searching.set(engine=searching.tools._settings.engine, search_output_limit_bytes=1_000_000)
+    assert searching.failure("grep", pattern="foo").code == "SEARCH_OUTPUT_TOO_LARGE"
 
 
 def test_a_search_that_takes_too_long_is_stopped(new_hand, workspace):

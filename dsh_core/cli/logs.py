@@ -1,0 +1,48 @@
+"""Where the command line's log goes: a file in the user's log folder, or `DSH_LOG=FILE`.
+
+Failures that a run shows as they happen go to the file only; those that nobody would see otherwise
+(level ERROR) are also said in one line on standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+SIZE_BYTES = 1_000_000
+LOG_VARIABLE = "DSH_LOG"
+
+
+def start_log(environ: Mapping[str, str]) -> None:
+    """Send the logger `dsh` to its file. A folder that cannot be written costs the file only."""
+    logger = logging.getLogger("dsh")
+    logger.propagate = False
+    logger.setLevel(logging.INFO)
+    spoken = logging.StreamHandler(sys.stderr)
+    spoken.setLevel(logging.ERROR)
+    spoken.setFormatter(logging.Formatter("dsh: %(message)s"))
+    handlers: list[logging.Handler] = [spoken]
+    path = _path(environ)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = logging.handlers.RotatingFileHandler(
+            path, maxBytes=SIZE_BYTES, backupCount=1, encoding="utf-8", delay=True
+        )
+    except OSError as error:
+        logger.handlers = handlers
+        logger.error("no log is kept in %s: %s", path.parent, error.strerror)  # noqa: TRY400 - one line
+        return
+    file.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s"))
+    logger.handlers = [*handlers, file]
+
+
+def _path(environ: Mapping[str, str]) -> Path:
+    chosen = environ.get(LOG_VARIABLE, "").strip()
+    if chosen:
+        return Path(chosen)
+    import platformdirs
+
+    return Path(platformdirs.user_log_dir("dsh-core")) / "dsh.log"
