@@ -334,7 +334,7 @@ async def agent_request(agent: Agent, turn: int, step: int, request: Request) ->
     """
 
 
-@waterfall(OnError.END_TURN, streams=True)
+@waterfall(OnError.END_TURN, returns=(Chunk,), streams=True)
 async def llm_stream(agent: Agent | None, request: Request) -> AsyncIterator[Chunk]:
     """Answer a request, or wrap the stream that answers it.
 

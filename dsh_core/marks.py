@@ -42,7 +42,8 @@ class Mode:
         arguments: Names the spec passes, in order.
         replaceable: Arguments `call_next` may replace.
         draft: The argument that is a mutable `Draft`, or None.
-        returns: What a waterfall's result must be an instance of; empty = anything.
+        returns: What a waterfall's result, or each item of its stream, must be an instance of;
+            empty = anything.
         limit_seconds: How long an async implementation may take, or None.
         streams: The result is an async iterator (`llm_stream`).
 

@@ -8,7 +8,7 @@ import pytest
 from dsh_core import http
 from dsh_core.errors import ConfigError
 from dsh_core.http import STREAMS_PER_CLIENT, ClientPool, library
-from tests.wire_server import WireServer, plain
+from wire_server import WireServer, plain
 
 LIBRARIES = ["httpx", "httpx2"]
 

@@ -19,7 +19,7 @@ from dsh_core.llm.adapter import ProviderConfig
 from dsh_core.messages import Message
 from dsh_core.request import Request
 from dsh_core.secret import Secret
-from tests.wire_server import (
+from wire_server import (
     DONE,
     END,
     SSE_HEAD,

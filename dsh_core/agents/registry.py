@@ -11,6 +11,7 @@ from dsh_core import hookspecs
 from dsh_core.agents.handle import Agent, AgentOptions
 from dsh_core.errors import AgentError, UserError
 from dsh_core.events import Event
+from dsh_core.hooks import Hooks
 from dsh_core.session import Session, SessionLock
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import Any
 from dsh_core.agents import Agent
 from dsh_core.chunks import Chunk, ReasoningDelta, TextDelta
 from dsh_core.cli.context import say
+from dsh_core.cli.remedies import remedy
 from dsh_core.cli.screen import one_line, printable
 from dsh_core.content import ToolCall, text_of
 from dsh_core.errors import PluginError, error_chain
@@ -69,9 +70,8 @@ class Printer:
         match event.data:
             case AssistantMessage() as message:
                 self._answer(message)
-            case ErrorEvent(message=text):
-                self._said = text
-                self._tell(f"error: {printable(text)}")
+            case ErrorEvent() as failure:
+                self._failed(failure)
             case LlmRetry(attempt=attempt, delay_seconds=delay, code=code, message=text):
                 self._note(f"retry {attempt} in {delay:.1f} s: {code}: {one_line(text)}")
             case TurnEnd(reason=reason):
@@ -118,6 +118,14 @@ class Printer:
             case PluginTrace(hook=hook, seconds=seconds, ran=ran):
                 who = "; ".join(_traced(one) for one in ran)
                 self._note(f"  trace {hook} {seconds * 1000:.2f} ms: {who}")
+
+    def _failed(self, failure: ErrorEvent) -> None:
+        self._said = failure.message
+        code = "" if failure.code in ("UNKNOWN", "CONFIG", "PLUGIN") else f"{failure.code}: "
+        self._tell(f"error: {code}{printable(failure.message)}")
+        advice = remedy(failure.code)
+        if advice is not None:
+            self._tell(f"  {advice}")
 
     def _ended(self, reason: TurnEndReason) -> None:
         match reason:

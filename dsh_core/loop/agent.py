@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
-from dsh_core.agents import (
-    AgentOptions,
-    AgentStatus,
-    Receipt,
-    Stash,
-    TurnResult,
-)
+from dsh_core.agents import AgentOptions, AgentStatus, Receipt, Stash, TurnResult
+from dsh_core.codec import seal
 from dsh_core.content import Content, as_blocks
 from dsh_core.errors import AgentDisposedError, AgentError
 from dsh_core.events import (
@@ -26,10 +20,13 @@ from dsh_core.events import (
     Event,
     InjectionTrigger,
     MaintenanceTrigger,
+    Trigger,
+    TurnEnd,
     TurnEndReason,
 )
 from dsh_core.hooks import Hooks
 from dsh_core.loop.inbox import Inbox, Queued
+from dsh_core.loop.inside import enter, leave, refuse_inside
 from dsh_core.loop.requests import RequestLog
 from dsh_core.loop.result import turn_result
 from dsh_core.loop.turn import Turn
@@ -38,11 +35,6 @@ from dsh_core.session import Session, SessionLock
 
 if TYPE_CHECKING:
     from dsh_core.harness import Harness
-
-_inside: contextvars.ContextVar[tuple[Turn, ...]] = contextvars.ContextVar(
-    "dsh_inside_turns", default=()
-)
-"""The turns the running code is part of, tools and hooks included."""
 
 
 class LoopAgent:
@@ -58,6 +50,7 @@ class LoopAgent:
         hooks: Hooks,
         cwd: Path,
         lock: SessionLock | None,
+        grace_seconds: float,
     ):
         self.harness = harness
         self.session = session
@@ -65,6 +58,7 @@ class LoopAgent:
         self.options = options
         self.hooks = hooks
         self.cwd = cwd
+        self.grace_seconds = grace_seconds
         self.stash = Stash()
         self.inbox = Inbox()
         self.requests = RequestLog(self)
@@ -74,10 +68,10 @@ class LoopAgent:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._turn: Turn | None = None
-        self._turn_task: asyncio.Task[None] | None = None
+        self._is_active = False
+        self._is_exclusive = False
         self._driver: asyncio.Task[None] | None = None
         self._teardown: asyncio.Task[None] | None = None
-        self._is_exclusive = False
 
     def __repr__(self) -> str:
         return f"<agent {self.name!r} {self.id} {self.status}>"
@@ -111,21 +105,22 @@ class LoopAgent:
     def inject(self, content: Content, *, source: Source = USER) -> None:
         """Give context to the next request. Does not run the model."""
         message = self._accept(content, source)
-        event = ContextMessage(message.content, source, message.id)
+        event = ContextMessage(message.content, message.source, message.id)
         if self.session.open_turn is not None:
             self.session.append(event)
             return
-        with self.session.one_shot(InjectionTrigger(source)):
+        with self.session.one_shot(InjectionTrigger(message.source)):
             self.session.append(event)
 
     def _accept(self, content: Content, source: Source) -> Queued:
+        """Refuse what could not be logged, before anything is."""
         self._check_live()
         if not isinstance(source, Source):
             raise TypeError(f"source must be a Source, not {type(source).__name__}")
-        return Queued(as_blocks(content), source)
+        return Queued(as_blocks(content), seal(InjectionTrigger(source)).source)
 
     def _announce(self, message: Queued, *, steering: bool) -> Receipt:
-        self._quiet.clear()
+        self._settle()
         self._wake.set()
         self.hooks.emit(
             hookspecs.agent_queued,
@@ -139,25 +134,24 @@ class LoopAgent:
     def abort(self, reason: str | TurnEndReason | None = None) -> None:
         """End the running turn; queued messages stay. Does nothing when idle."""
         self._check_live()
-        self._abort(reason if isinstance(reason, TurnEndReason) else Aborted(reason))
-
-    def _abort(self, reason: TurnEndReason) -> None:
-        if self._turn is not None and self._turn_task is not None:
-            self._turn.abort(reason, self._turn_task)
+        ending = reason if isinstance(reason, TurnEndReason) else Aborted(reason)
+        ending = seal(TurnEnd(0, ending)).reason  # before it ends anything, it must fit the log
+        if self._turn is not None:
+            self._turn.abort(ending)
 
     # ----------------------------------------------------------------------- waiting
 
     async def when_idle(self) -> None:
         """Wait until the whole agent is quiet; once disposed, until its loop ended."""
-        self._check_outside("when_idle")
-        if self._status == "disposed" or self._teardown is not None:
-            await self._ended()
-            return
-        await self._quiet.wait()
+        refuse_inside(self, "when_idle")
+        while self._teardown is None and not self._is_quiet:
+            await self._quiet.wait()
+        if self._teardown is not None:
+            await asyncio.shield(self._teardown)
 
     async def run(self, content: Content, *, source: Source = USER) -> TurnResult:
         """Send, and wait until the whole agent is idle."""
-        self._check_outside("run")
+        refuse_inside(self, "run")
         first = len(self.session.events)
         receipt = self.send(content, source=source)
         try:
@@ -165,101 +159,109 @@ class LoopAgent:
         except asyncio.CancelledError:
             await self._take_back(receipt)
             raise
+        if self.inbox.withdraw(receipt.message_id):
+            if self._teardown is not None:
+                raise AgentDisposedError(f"agent {self.id} was disposed before the message's turn")
+            raise AgentError("no turn could start for the message; see agent_error for the reason")
         return turn_result(self.session.events, first, receipt.message_id)
 
     async def stream(self, content: Content, *, source: Source = USER) -> AsyncIterator[Event]:
         """Send, and yield every event of the session until the whole agent is idle."""
-        self._check_outside("stream")
+        refuse_inside(self, "stream")
         arrived: asyncio.Queue[Event | None] = asyncio.Queue()
         unsubscribe = self.session.subscribe(arrived.put_nowait)
-        receipt = self.send(content, source=source)
-        waiter = asyncio.create_task(self.when_idle())
-        waiter.add_done_callback(lambda _: arrived.put_nowait(None))
         try:
-            while (event := await arrived.get()) is not None:
-                yield event
+            receipt = self.send(content, source=source)
+            waiter = asyncio.create_task(self.when_idle())
+            waiter.add_done_callback(lambda _: arrived.put_nowait(None))
+            try:
+                while (event := await arrived.get()) is not None:
+                    yield event
+            finally:
+                if not waiter.done():
+                    waiter.cancel()
+                    await self._take_back(receipt)
         finally:
             unsubscribe()
-            if not waiter.done():
-                waiter.cancel()
-                await self._take_back(receipt)
 
     async def _take_back(self, receipt: Receipt) -> None:
         """Withdraw a waiting message, or abort the turn that holds it and see it closed."""
         if self.inbox.withdraw(receipt.message_id):
-            self._settle_quiet()
+            self._settle()
             return
-        task = self._turn_task
-        if task is None:
-            return
-        self._abort(Aborted("the caller was cancelled"))
-        await asyncio.wait({task})
+        turn = self._turn
+        if turn is not None and turn.holds(receipt.message_id):
+            turn.abort(Aborted("the caller was cancelled"))
+            await turn.ended.wait()
 
     # --------------------------------------------------------------------- exclusive
 
     @asynccontextmanager
-    async def exclusive(self, label: str) -> AsyncIterator[None]:
+    async def exclusive(self, trigger: str | Trigger) -> AsyncIterator[None]:
         """Work on the log of the idle agent inside a one-shot turn; sends wait."""
         self._check_live()
-        if self._is_exclusive or not self._quiet.is_set():
-            raise AgentError(f"{label}: agent {self.id} is busy; wait until it is idle")
+        if isinstance(trigger, str):
+            trigger = MaintenanceTrigger(trigger)
+        if not self._is_quiet:
+            raise AgentError(f"{trigger.type}: agent {self.id} is busy; wait until it is idle")
         self._is_exclusive = True
-        self._quiet.clear()
+        self._settle()
+        span = enter(self)
         try:
-            with self.session.one_shot(MaintenanceTrigger(label)):
+            with self.session.one_shot(trigger):
                 yield
         finally:
+            leave(span)
             self._is_exclusive = False
-            self._settle_quiet()
+            self._settle()
             self._wake.set()
 
     # ----------------------------------------------------------------------- driving
 
     def start(self) -> None:
         """Begin to take messages."""
-        context = contextvars.copy_context()
-        context.run(_inside.set, _inside.get())
         self._driver = asyncio.get_running_loop().create_task(
-            self._drive(), name=f"dsh-agent-{self.id}", context=context
+            self._drive(), name=f"dsh-agent-{self.id}"
         )
 
     async def _drive(self) -> None:
         while self._teardown is None:
-            self._wake.clear()
-            if self._is_exclusive or not self.inbox.queued:
-                self._rest()
-                await self._wake.wait()
+            if self.inbox.queued and not self._is_exclusive:
+                await self._take_turn()
                 continue
-            self._set_status("running")
-            await self._take_turn()
+            self._set_status("idle")
+            self._settle()
+            self._wake.clear()
+            await self._wake.wait()
 
     async def _take_turn(self) -> None:
-        self._turn = turn = Turn(self, self.inbox.drain_queued())
-        context = contextvars.copy_context()
-        context.run(_inside.set, (*_inside.get(), turn))
-        self._turn_task = task = asyncio.get_running_loop().create_task(
-            turn.run(), name=f"dsh-turn-{self.id}-{turn.number}", context=context
-        )
+        self._is_active = True
+        span = enter(self)
         try:
-            await task
-        except asyncio.CancelledError:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
-            raise
+            self._set_status("running")
+            self._turn = Turn(self, self.inbox.drain_queued())
+            is_flush_owed = await self._turn.run()
+            self._turn = None
+            if is_flush_owed:
+                await self.harness.sessions.flush(self.session)
+        except Exception as error:  # noqa: BLE001 - a bug in a turn must not end the loop
+            self.report_error(error)
         finally:
-            self._turn = self._turn_task = None
+            self._turn = None
             self.inbox.requeue_steering()
-        await self.harness.sessions.flush(self.session)
+            leave(span)
+            self._is_active = False
 
-    def _rest(self) -> None:
-        if not self._is_exclusive:
-            self._set_status("idle")
-            self._settle_quiet()
+    @property
+    def _is_quiet(self) -> bool:
+        return not (self._is_active or self._is_exclusive or self.inbox.queued)
 
-    def _settle_quiet(self) -> None:
-        if not self._is_exclusive and self._turn is None and not self.inbox.queued:
+    def _settle(self) -> None:
+        """Let `when_idle` return, or wait, as the agent is."""
+        if self._is_quiet:
             self._quiet.set()
+        else:
+            self._quiet.clear()
 
     def _set_status(self, status: AgentStatus) -> None:
         if status != self._status:
@@ -272,41 +274,39 @@ class LoopAgent:
 
     def report_error(self, error: BaseException) -> None:
         """Tell plugins and the log about a failure."""
-        step = self._turn.step if self._turn is not None else 0
-        turn = self._turn.number if self._turn is not None else 0
-        self.harness.report_error(self, turn, step, error)
+        turn = self._turn
+        number, step = (turn.number, turn.step) if turn is not None else (0, 0)
+        self.harness.report_error(self, number, step, error)
 
     # ---------------------------------------------------------------------- disposal
 
     async def dispose(self) -> None:
         """End the agent. Concurrent callers share one teardown."""
-        self._check_outside("dispose")
+        refuse_inside(self, "dispose")
         if self._teardown is None:
             self._teardown = asyncio.get_running_loop().create_task(self._tear_down())
         await asyncio.shield(self._teardown)
 
     async def _tear_down(self) -> None:
         self._wake.set()
-        self._abort(Disposed())
+        if self._turn is not None:
+            self._turn.abort(Disposed())
         if self._driver is not None:
             await asyncio.wait({self._driver})
-        await self.harness.sessions.settle()
+        while self._is_exclusive:
+            self._wake.clear()
+            await self._wake.wait()
+        await self.harness.sessions.settle(self.session)
         self._set_status("disposed")
         self._quiet.set()
         self.hooks.emit(hookspecs.agent_disposed, agent=self)
-        self.harness.forget(self)
         if self._lock is not None:
-            await self._lock.release()
-
-    async def _ended(self) -> None:
-        if self._teardown is not None:
-            await asyncio.shield(self._teardown)
+            try:
+                await self._lock.release()
+            except Exception as error:  # noqa: BLE001 - dispose never raises
+                self.report_error(error)
+        self.harness.forget(self)
 
     def _check_live(self) -> None:
         if self._teardown is not None:
             raise AgentDisposedError(f"agent {self.id} is disposed")
-
-    def _check_outside(self, what: str) -> None:
-        for turn in _inside.get():
-            if turn.belongs_to(self) and not turn.is_closed:
-                raise AgentError(f"{what} would wait for the turn it is awaited in")

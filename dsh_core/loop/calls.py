@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import groupby
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
 from dsh_core.content import ToolCall
-from dsh_core.errors import PluginError
+from dsh_core.errors import HarnessError, PluginError
 from dsh_core.events import ToolCallEvent, ToolResultEvent
+from dsh_core.hooks import within
 from dsh_core.outcome import ToolOutput
 from dsh_core.policy import Call
 from dsh_core.tools.body import cancelled_output, failure
-from dsh_core.tools.pipeline import Judged, execute, judge
+from dsh_core.tools.pipeline import Judged, execute, judge, resolve
+from dsh_core.tools.progress import Progress
 
 if TYPE_CHECKING:
     from dsh_core.loop.agent import LoopAgent
@@ -24,8 +26,20 @@ if TYPE_CHECKING:
 log = logging.getLogger("dsh.loop")
 
 MAX_PARALLEL_CALLS = 10
-GRACE_SECONDS = 5.0
-"""How long a cancelled call may take to end before it is abandoned."""
+
+
+@dataclass(slots=True, eq=False)
+class _State:
+    """How far a call of the reply has come."""
+
+    block: ToolCall
+    judged: Judged | None = None
+    progress: Progress | None = None
+    task: asyncio.Task[ToolOutput] | None = None
+    is_started: bool = False
+    is_logged: bool = False
+    output: ToolOutput | None = None
+    is_announced: bool = False
 
 
 class StepCalls:
@@ -35,170 +49,208 @@ class StepCalls:
         self._agent = agent
         self._turn = turn
         self._step = step
-        self._blocks = blocks
-        self._answered = 0
-        self._logged = 0
+        self._states = [_State(block) for block in blocks]
         self.ends_turn = False
 
     async def run(self) -> None:
         """Run all calls, group by group. On abort, the rest get results that say so."""
         try:
-            for group in self._groups():
+            position = 0
+            while position < len(self._states):
+                group = self._next_group(position)
                 await self._run_group(group)
+                position += len(group)
         except BaseException:
-            self._answer_rest()
+            await self._end_early()
             raise
 
-    def refuse(self, code: str, message: str) -> None:
+    async def refuse(self, code: str, message: str) -> None:
         """Answer every call with an error without running it."""
-        for block in self._blocks:
-            self._log_call(block, "deny")
-            self._log_result(block.id, ToolOutput.error(code, message))
+        for state in self._states:
+            self._log_call(state, "deny")
+            self._log_result(state, ToolOutput.error(code, message))
+        for state in self._states:
+            await self._announce(state)
 
-    def _groups(self) -> list[list[ToolCall]]:
-        """Cut the calls into runs of read-only ones, and single barriers."""
-        groups: list[list[ToolCall]] = []
-        for is_parallel, blocks in groupby(self._blocks, key=self._is_read_only):
-            if is_parallel:
-                groups.append(list(blocks))
-            else:
-                groups.extend([block] for block in blocks)
-        return groups
+    def _next_group(self, position: int) -> list[_State]:
+        """Return a run of read-only calls, or one barrier.
 
-    def _is_read_only(self, block: ToolCall) -> bool:
+        The earlier results are in: they may have changed the registry.
+        """
+        rest = self._states[position:]
+        return list(takewhile(self._is_read_only, rest)) or rest[:1]
+
+    def _is_read_only(self, state: _State) -> bool:
         agent = self._agent
         tools = agent.harness.tools.for_agent(agent.hooks, agent.options.tools)
-        tool = tools.get(block.name)
+        tool = tools.get(state.block.name)
         return tool is not None and tool.read_only and not tool.destructive
 
-    async def _run_group(self, blocks: list[ToolCall]) -> None:
-        judged = []
-        for block in blocks:
-            judged.append(await judge(self._agent, block, self._turn, self._step))
-        if len(judged) > 1 and not all(self._is_read_only(block) for block in blocks):
-            # A result changed the registry: what is no longer read-only runs alone.
-            for one in judged:
-                await self._run_together([one])
-            return
-        await self._run_together(judged)
+    async def _run_group(self, group: list[_State]) -> None:
+        for state in group:
+            state.judged = await judge(self._agent, state.block, self._turn, self._step)
+        if len(group) > 1 and not all(map(self._is_read_only, group)):
+            for state in group:  # judging changed the registry: what may write runs alone
+                await self._run_together([state])
+        else:
+            await self._run_together(group)
 
-    async def _run_together(self, judged: list[Judged]) -> None:
-        for one in judged:
-            self._log_call_of(one)
+    async def _run_together(self, group: list[_State]) -> None:
+        for state in group:
+            assert state.judged is not None
+            self._log_call(state, "allow" if state.judged.denial is None else "deny")
         slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
-        tasks = [
-            asyncio.create_task(self._one(one, slots), name=f"dsh-call-{one.call.name}")
-            for one in judged
-        ]
-        try:
-            for one, task in zip(judged, tasks, strict=True):
-                await self._finish(one, await asyncio.shield(task))
-        except BaseException:
-            await self._abandon(judged, tasks)
-            raise
+        loop = asyncio.get_running_loop()
+        for state in group:
+            state.task = loop.create_task(
+                self._execute(state, slots), name=f"dsh-call-{state.block.name}"
+            )
+        for state in group:
+            assert state.task is not None
+            await asyncio.wait({state.task})
+            self._log_result(state, _outcome(state, was_cancelled=False))
+            await self._announce(state)
 
-    async def _one(self, judged: Judged, slots: asyncio.Semaphore) -> ToolOutput:
+    async def _execute(self, state: _State, slots: asyncio.Semaphore) -> ToolOutput:
+        judged = state.judged
+        assert judged is not None
         if judged.denial is not None:
             return judged.denial
-        async with slots:
-            return await execute(self._agent, judged)
 
-    async def _finish(self, judged: Judged, output: ToolOutput) -> None:
-        self._log_result(judged.call.id, output)
-        self.ends_turn = self.ends_turn or (output.ends_turn and not output.is_error)
+        def started() -> None:
+            state.is_started = True
+
+        async with slots:
+            state.progress = Progress(self._agent.session, judged.call)
+            return await execute(self._agent, judged, state.progress, started)
+
+    async def _announce(self, state: _State) -> None:
+        assert state.output is not None
+        state.is_announced = True
+        if not self._agent.hooks.has(hookspecs.tools_result):
+            return
+        if state.judged is None:
+            call, _ = resolve(self._agent, state.block, self._turn, self._step)
+        else:
+            call = state.judged.call
         await self._agent.hooks.notify(
-            hookspecs.tools_result, agent=self._agent, call=judged.call, result=output
+            hookspecs.tools_result, agent=self._agent, call=call, result=state.output
         )
 
-    async def _abandon(self, judged: list[Judged], tasks: list[asyncio.Task[ToolOutput]]) -> None:
-        """Cancel what runs, wait a grace period, and log what each call came to."""
-        done_before = self._answered_in(tasks)
+    # ---------------------------------------------------------------------- early ends
+
+    async def _end_early(self) -> None:
+        """Cancel what runs, wait a grace period, and log what every call came to."""
+        seconds = self._agent.grace_seconds
+        open_states = [state for state in self._states if state.output is None]
+        tasks = [state.task for state in open_states if state.task is not None]
         for task in tasks:
             task.cancel()
-        await _settled(tasks, GRACE_SECONDS)
-        for one, task in list(zip(judged, tasks, strict=True))[done_before:]:
-            self._log_result(one.call.id, _outcome(one.call, task))
-            if not task.done():
-                self._agent.report_error(
-                    PluginError(
-                        self._agent.harness.tools.owner_of(one.call.name) or "?",
-                        "tools_execute",
-                        f"{one.call.name} ignored its cancellation for {GRACE_SECONDS:g} s and "
-                        "was abandoned",
-                    )
-                )
+        await _settled(tasks, seconds)
+        for state in open_states:
+            self._conclude(state)
+        silent = [s for s in self._states if s.output is not None and not s.is_announced]
+        try:
+            await within(seconds, self._announce_all(silent))
+        except Exception as error:  # noqa: BLE001 - the step is over anyway
+            self._agent.report_error(error)
 
-    def _answered_in(self, tasks: list[asyncio.Task[ToolOutput]]) -> int:
-        return self._answered - (self._logged - len(tasks))
+    async def _announce_all(self, states: Iterable[_State]) -> None:
+        for state in states:
+            await self._announce(state)
 
-    def _answer_rest(self) -> None:
-        """Give every call that did not start a result, in order."""
-        for block in self._blocks[self._answered :]:
-            if self._logged <= self._answered:
-                self._log_call(block, "deny")
-            self._log_result(block.id, cancelled_output(started=False))
+    def _conclude(self, state: _State) -> None:
+        task = state.task
+        try:
+            if not state.is_logged:
+                self._log_call(state, "deny")
+        except HarnessError as error:
+            self._agent.report_error(error)
+        try:
+            self._log_result(state, _outcome(state, was_cancelled=True))
+        except HarnessError as error:
+            self._agent.report_error(error)
+        if task is not None and not task.done():
+            task.add_done_callback(_forget)
+            self._report_abandoned(state.block.name)
 
-    def _log_call_of(self, judged: Judged) -> None:
-        call = judged.call
-        self._append_call(
-            call.id, call.name, call.raw, "deny" if judged.denial is not None else "allow"
-        )
+    def _report_abandoned(self, name: str) -> None:
+        agent = self._agent
+        text = f"{name} ignored its cancellation for {agent.grace_seconds:g} s and was abandoned"
+        owner = agent.harness.tools.owner_of(name) or "?"
+        agent.report_error(PluginError(owner, hookspecs.tools_execute.__name__, text))
 
-    def _log_call(self, block: ToolCall, verdict: str) -> None:
-        self._append_call(block.id, block.name, block.arguments, verdict)
+    # ------------------------------------------------------------------------- the log
 
-    def _append_call(self, call_id: str, name: str, arguments: str, verdict: str) -> None:
+    def _log_call(self, state: _State, verdict: str) -> None:
+        block = state.block
         self._agent.session.append(
-            ToolCallEvent(self._turn, self._step, call_id, name, arguments, verdict)
+            ToolCallEvent(self._turn, self._step, block.id, block.name, block.arguments, verdict)
         )
-        self._logged += 1
+        state.is_logged = True
 
-    def _log_result(self, call_id: str, output: ToolOutput) -> None:
-        """Log a result; where a plugin refuses it, log that instead, so that the pair is whole."""
-        self._answered += 1
+    def _log_result(self, state: _State, output: ToolOutput) -> None:
+        """Log a result, after which there is no progress.
+
+        Where it is refused, an error stands in for it, so that the pair is whole; the refusal is
+        raised then.
+        """
+        if state.progress is not None:
+            state.progress.close()
         result = ToolResultEvent(
             self._turn,
             self._step,
-            call_id,
+            state.block.id,
             output.content,
             is_error=output.is_error,
             code=output.code,
             meta=output.meta,
         )
+        session = self._agent.session
         try:
-            self._agent.session.append(result)
-        except PluginError as error:
-            refused = ToolOutput.error("RESULT_REFUSED", str(error))
-            self._agent.session.append(
+            session.append(result)
+        except HarnessError as error:
+            state.output = refused = ToolOutput.error("RESULT_REFUSED", "the result was refused")
+            session.append_owed(
                 replace(
-                    result,
-                    content=refused.content,
-                    is_error=True,
-                    code=refused.code,
-                    meta=None,
+                    result, content=refused.content, is_error=True, code=refused.code, meta=None
                 )
             )
-            raise
+            raise error from None
+        state.output = output
+        self.ends_turn = self.ends_turn or (output.ends_turn and not output.is_error)
 
 
 async def _settled(tasks: Sequence[asyncio.Task[ToolOutput]], seconds: float) -> None:
     """Wait for tasks, also when cancelled again meanwhile."""
-    deadline = asyncio.get_running_loop().time() + seconds
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
     pending = {task for task in tasks if not task.done()}
-    while pending:
-        left = deadline - asyncio.get_running_loop().time()
-        if left <= 0:
-            return
+    while pending and (left := deadline - loop.time()) > 0:
         try:
             _, pending = await asyncio.wait(pending, timeout=left)
         except asyncio.CancelledError:
             log.debug("cancelled again while calls end; the first cancellation is under way")
 
 
-def _outcome(call: Call, task: asyncio.Task[ToolOutput]) -> ToolOutput:
-    if task.done() and not task.cancelled():
-        error = task.exception()
-        if error is None:
-            return task.result()
-        return failure(call.name, error)
-    return cancelled_output(started=True)
+def _outcome(state: _State, *, was_cancelled: bool) -> ToolOutput:
+    """Return what a call came to; `was_cancelled` = by us."""
+    task, name = state.task, state.block.name
+    if task is None or not task.done():
+        return cancelled_output(started=state.is_started)
+    if task.cancelled():
+        if was_cancelled:
+            return cancelled_output(started=state.is_started)
+        return failure(name, asyncio.CancelledError("it cancelled itself"))
+    error = task.exception()
+    if error is None:
+        return task.result()
+    if not isinstance(error, Exception):
+        raise error  # Ctrl-C
+    return failure(name, error)
+
+
+def _forget(task: asyncio.Task[ToolOutput]) -> None:
+    """Take note of what an abandoned call came to, so that nobody warns that nobody did."""
+    if not task.cancelled():
+        task.exception()

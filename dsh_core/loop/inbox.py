@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dsh_core.content import Block
 from dsh_core.messages import Source
+
+_arrivals = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +21,7 @@ class Queued:
     content: tuple[Block, ...]
     source: Source
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    arrival: int = field(default_factory=lambda: next(_arrivals))
 
 
 class Inbox:
@@ -25,7 +31,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.queued: list[Queued] = []
-        self.steering: list[Queued] = []
+        self.steering: deque[Queued] = deque()
         self._parked: list[Queued] = []
 
     def drain_queued(self) -> list[Queued]:
@@ -35,17 +41,17 @@ class Inbox:
         self.queued.clear()
         return taken
 
-    def drain_steering(self) -> list[Queued]:
-        """Take what joins the running turn."""
-        taken = list(self.steering)
-        self.steering.clear()
-        return taken
+    def requeue(self, messages: Iterable[Queued]) -> None:
+        """Queue what found no place in a turn, in the order in which it arrived."""
+        self.queued = sorted([*self.queued, *messages], key=lambda message: message.arrival)
 
     def requeue_steering(self) -> None:
         """Steering that found no step to join becomes ordinary messages."""
-        self.queued.extend(self.drain_steering())
+        if self.steering:
+            self.requeue(self.steering)
+            self.steering.clear()
 
-    def park(self, messages: list[Queued]) -> None:
+    def park(self, messages: Iterable[Queued]) -> None:
         """Keep messages whose turn could not start until the next one comes."""
         self._parked.extend(messages)
 

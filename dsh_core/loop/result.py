@@ -11,6 +11,7 @@ from dsh_core.errors import AgentError
 from dsh_core.events import (
     AssistantMessage,
     Event,
+    MessageTrigger,
     SteeringMessage,
     TurnEnd,
     TurnEndReason,
@@ -23,7 +24,8 @@ from dsh_core.events import (
 def turn_result(events: Sequence[Event], first: int, message_id: str) -> TurnResult:
     """Fold the events from index `first` on, beginning with the turn that holds the message.
 
-    Raises `AgentError` when no turn took the message.
+    One-shot turns, in which the model has no part, do not count. Raises `AgentError` when no turn
+    took the message.
     """
     turns: list[int] = []
     text, usage = "", Usage()
@@ -32,17 +34,17 @@ def turn_result(events: Sequence[Event], first: int, message_id: str) -> TurnRes
     holds = False
     for event in events[first:]:
         match event.data:
-            case TurnStart(turn=turn):
+            case TurnStart(turn, MessageTrigger()):
                 turns.append(turn)
             case UserMessage(message_id=found) | SteeringMessage(message_id=found):
                 if found == message_id and not holds:
                     holds, turns, usage, text = True, [turn], Usage(), ""
-            case AssistantMessage(content=content, interrupted=False):
+            case AssistantMessage(content=content, interrupted=False, replaces=None):
                 text = text_of(content) or text
             case UsageEvent(usage=more):
                 usage = usage + more
-            case TurnEnd(reason=ended):
-                reason = ended
+            case TurnEnd(ended, why) if ended == turn:
+                reason = why
     if not holds or reason is None:
         raise AgentError("the message was not taken by a turn; see agent_error for the reason")
     return TurnResult(text, reason, usage, tuple(turns))

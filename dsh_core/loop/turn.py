@@ -7,17 +7,19 @@
             → assistant/message → tool calls → steering → step/end → agent_turn_continuation
     turn/end → agent_turn_end
 
-Whatever raises ends the turn, never the loop, and the log stays balanced.
+Whatever raises ends the turn, never the loop, and the log stays balanced. The steps run in a task
+of their own: an abort cancels that task, and nothing of what ends the turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsh_core import hookspecs
-from dsh_core.chunks import BlockAssembler, Finish
+from dsh_core.codec import clean_text, seal
 from dsh_core.content import ToolCall
 from dsh_core.errors import HarnessError, LlmFailure, PluginError, UserError, error_chain
 from dsh_core.events import (
@@ -34,14 +36,13 @@ from dsh_core.events import (
     TurnEnd,
     TurnEndReason,
     TurnStart,
-    UsageEvent,
     UserMessage,
 )
-from dsh_core.hooks.blame import cancel_requested
+from dsh_core.hooks import within
+from dsh_core.hooks.blame import is_stop
 from dsh_core.loop.calls import StepCalls
 from dsh_core.loop.inbox import Queued
-from dsh_core.messages import Message
-from dsh_core.request import Request, Retry
+from dsh_core.loop.reply import Reply
 
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
@@ -50,87 +51,131 @@ if TYPE_CHECKING:
 MAX_TRUNCATED_STEPS = 2
 """How often in a row a reply may be cut in the middle of a tool call before the turn ends."""
 
+STEP_END_SECONDS = 30.0
+"""How long `agent_step_end` may take in a turn that is over; as long as `agent_turn_end`."""
+
+Outcome: TypeAlias = TurnEndReason | BaseException
+"""What the steps came to: the reason they ended with, or what was raised."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
     """What a step came to: whether the model is owed another one, and a reason to stop."""
 
     ran_tools: bool
-    ends_turn: bool = False
-    was_steered: bool = False
-    cut: bool = False
+    ends_turn: bool
+    was_steered: bool
+    was_cut: bool
 
 
 class Turn:
-    """One turn. `run` never raises, except on Ctrl-C."""
+    """One turn. `run` raises only what stops the whole program."""
 
     def __init__(self, agent: LoopAgent, messages: list[Queued]):
         self._agent = agent
         self._session = agent.session
         self._messages = messages
+        self._held = {message.id for message in messages}
         self.number = agent.session.last_turn + 1
         self.step = 0
-        self.is_open = False
         self.is_closed = False
+        self.ended = asyncio.Event()
         self.abort_reason: TurnEndReason | None = None
+        self._steps_task: asyncio.Task[Outcome] | None = None
+        self._reply: Reply | None = None
+        self._is_ending = False
         self._was_cut = False
         self._truncated_steps = 0
 
-    async def run(self) -> None:
-        """Take the turn through its steps and close it, whatever happens."""
+    def holds(self, message_id: str) -> bool:
+        """Whether the turn took a message."""
+        return message_id in self._held
+
+    def abort(self, reason: TurnEndReason) -> None:
+        """End the turn with a reason; the first one counts, and none once the turn is ending."""
+        if self.abort_reason is not None or self._is_ending:
+            return
+        self.abort_reason = reason
+        if self._steps_task is not None:
+            self._steps_task.cancel()
+
+    def heed_abort(self) -> None:
+        """Stop here if the turn was aborted, also where somebody swallowed the cancellation."""
+        if self.abort_reason is not None:
+            raise asyncio.CancelledError
+
+    async def run(self) -> bool:
+        """Take the turn through its steps and close it, whatever happens.
+
+        Return whether a flush is owed; False = the turn was refused, and its messages are parked.
+        """
         try:
             self._session.append(TurnStart(self.number, MessageTrigger(self._messages[0].source)))
         except HarnessError as error:
-            self.is_closed = True
+            self._is_ending = self.is_closed = True
             self._agent.inbox.park(self._messages)
             self._agent.report_error(error)
-            return
-        self.is_open = True
-        reason = await self._contained()
-        self._close(reason)
-        await self._agent.hooks.notify(
-            hookspecs.agent_turn_end, agent=self._agent, turn=self.number, reason=reason
-        )
+            self.ended.set()
+            return False
+        outcome = self._log_messages() or await self._run_steps()
+        await self._end(outcome)
+        return True
 
-    async def _contained(self) -> TurnEndReason:
+    def _log_messages(self) -> Outcome | None:
+        """Log what the turn begins with; what comes after a refused message waits for the next."""
+        for index, message in enumerate(self._messages):
+            try:
+                self._session.append(UserMessage(message.content, message.source, message.id))
+            except HarnessError as error:
+                self._agent.inbox.requeue(self._messages[index + 1 :])
+                return error
+        return None
+
+    async def _run_steps(self) -> Outcome:
+        self._steps_task = task = asyncio.create_task(
+            self._contained(), name=f"dsh-turn-{self._agent.id}-{self.number}"
+        )
         try:
-            await self._begin()
-            return await self._steps()
-        except asyncio.CancelledError as error:
-            if self.abort_reason is None and not cancel_requested():
-                return self._failed(error)  # nobody cancelled: a part of the turn raised it
-            if self.abort_reason is None:
-                self._close(Aborted("cancelled"))
-                raise
-            _forget_cancellation()
-            return self.abort_reason
-        except (KeyboardInterrupt, GeneratorExit):
-            self._close(Aborted("interrupted"))
+            await asyncio.wait({task})
+        except asyncio.CancelledError:  # not an abort: the program ends, and the driver with it
+            self.abort(Aborted("cancelled"))
+            task.cancel()
+            try:
+                await asyncio.wait({task}, timeout=self._agent.grace_seconds)
+            finally:
+                self._close(self.abort_reason or Aborted("cancelled"))
             raise
-        except BaseException as error:  # noqa: BLE001 - a throwing plugin ends the turn, not the loop
-            return self._failed(error)
+        if task.cancelled():
+            return asyncio.CancelledError("a plugin cancelled the task of the turn")
+        error = task.exception()
+        if error is None:
+            return task.result()
+        self._close(Aborted("interrupted"))
+        raise error  # Ctrl-C: everything else is contained
 
-    async def _begin(self) -> None:
-        for message in self._messages:
-            self._session.append(UserMessage(message.content, message.source, message.id))
-        if self.abort_reason is not None:
-            raise asyncio.CancelledError
-        await self._agent.ready()
-        await self._agent.hooks.notify(
-            hookspecs.agent_turn_start, agent=self._agent, turn=self.number
-        )
+    async def _contained(self) -> Outcome:
+        try:
+            await self._agent.ready()
+            await self._agent.hooks.notify(
+                hookspecs.agent_turn_start, agent=self._agent, turn=self.number
+            )
+            return await self._take_steps()
+        except BaseException as error:
+            if is_stop(error):
+                raise
+            return error
 
-    async def _steps(self) -> TurnEndReason:
+    async def _take_steps(self) -> TurnEndReason:
         while True:
+            self.heed_abort()
             self.step += 1
-            outcome = await self._one_step()
-            self._was_cut = self._was_cut or outcome.cut
-            reason = await self._next(outcome)
+            reason = await self._next(await self._one_step())
             if reason is not None:
                 return reason
 
     async def _next(self, outcome: StepOutcome) -> TurnEndReason | None:
         """Ask whether the turn takes another step; None = it does."""
+        self._was_cut = self._was_cut or outcome.was_cut
         if self._truncated_steps >= MAX_TRUNCATED_STEPS:
             return MaxTokens()
         default = (outcome.ran_tools and not outcome.ends_turn) or outcome.was_steered
@@ -146,7 +191,7 @@ class Turn:
             default=default,
         )
         if isinstance(decision, TurnEndReason):
-            return decision
+            return seal(TurnEnd(self.number, decision)).reason
         if decision or outcome.was_steered or self._agent.inbox.steering:
             return None
         return MaxTokens() if self._was_cut else Completed()
@@ -156,8 +201,8 @@ class Turn:
         self._take_steering()
         self._session.append(StepStart(turn, step))
         await hooks.notify(hookspecs.agent_step_start, agent=self._agent, turn=turn, step=step)
-        reply = await self._ask_model()
-        outcome = await self._run_calls(reply)
+        self._reply = Reply(self._agent, self)
+        outcome = await self._run_calls(await self._reply.ask())
         self._session.append(StepEnd(turn, step))
         await hooks.notify(hookspecs.agent_step_end, agent=self._agent, turn=turn, step=step)
         return outcome
@@ -168,7 +213,7 @@ class Turn:
         calls = StepCalls(self._agent, self.number, self.step, blocks)
         if is_cut and blocks:
             self._truncated_steps += 1
-            calls.refuse(
+            await calls.refuse(
                 "TRUNCATED",
                 "the reply was cut at the output limit, so this call did not run; "
                 "ask for less at once",
@@ -176,15 +221,25 @@ class Turn:
         else:
             self._truncated_steps = 0
             await calls.run()
-        was_steered = self._take_steering()
-        return StepOutcome(bool(blocks), calls.ends_turn, was_steered, cut=is_cut and not blocks)
+        self.heed_abort()
+        return StepOutcome(
+            ran_tools=bool(blocks),
+            ends_turn=calls.ends_turn,
+            was_steered=self._take_steering(),
+            was_cut=is_cut and not blocks,
+        )
 
     def _take_steering(self) -> bool:
-        taken = self._agent.inbox.drain_steering()
-        for message in taken:
+        """Log what was steered; a message whose turn fails here waits for the next one."""
+        waiting = self._agent.inbox.steering
+        is_any = bool(waiting)
+        while waiting:
+            message = waiting[0]
             self._session.append(
                 SteeringMessage(self.number, message.content, message.source, message.id)
             )
+            waiting.popleft()
+            self._held.add(message.id)
             self._agent.hooks.emit(
                 hookspecs.agent_steering,
                 agent=self._agent,
@@ -192,164 +247,72 @@ class Turn:
                 content=message.content,
                 source=message.source,
             )
-        return bool(taken)
-
-    # ------------------------------------------------------------------------- model
-
-    async def _ask_model(self) -> AssistantMessage:
-        """Ask until a reply came, as often as `agent_request_error` says; log the reply."""
-        attempt = 1
-        while True:
-            request = await self._agent.requests.build(self.number, self.step)
-            assembler, finish = await self._stream(request)
-            failure = self._failure_of(finish, assembler)
-            if failure is None:
-                return await self._log_reply(request, assembler, finish)
-            retry = await self._ask_for_retry(request, failure, attempt)
-            if retry is None:
-                raise failure
-            self._agent.report_error(failure)
-            await asyncio.sleep(max(0.0, retry.delay_seconds))
-            attempt += 1
-
-    async def _stream(self, request: Request) -> tuple[BlockAssembler, Finish]:
-        """Stream one attempt into the log; on abort, keep what may be kept."""
-        agent, session, hooks = self._agent, self._session, self._agent.hooks
-        turn, step = self.number, self.step
-        assembler = BlockAssembler()
-        feed, append = assembler.feed, session.append_chunk
-        try:
-            async with agent.harness.llm.stream(agent, request) as chunks:
-                async for chunk in chunks:
-                    append(turn, step, chunk)
-                    if hooks.has(hookspecs.agent_stream_chunk):
-                        hooks.emit(
-                            hookspecs.agent_stream_chunk,
-                            agent=agent,
-                            turn=turn,
-                            step=step,
-                            chunk=chunk,
-                        )
-                    feed(chunk)
-                    if type(chunk) is Finish:
-                        break
-        except asyncio.CancelledError:
-            self._keep_interrupted(request, assembler)
-            raise
-        return assembler, assembler.finish or Finish("stop")
-
-    def _keep_interrupted(self, request: Request, assembler: BlockAssembler) -> None:
-        kept = assembler.interrupted_blocks()
-        if kept:
-            self._session.append(
-                AssistantMessage(
-                    self.number, self.step, kept, request.model, "aborted", interrupted=True
-                )
-            )
-
-    def _failure_of(self, finish: Finish, assembler: BlockAssembler) -> LlmFailure | None:
-        if finish.reason == "error":
-            return finish.failure or LlmFailure("UNKNOWN", "the model failed without a reason")
-        if finish.reason == "aborted":
-            return finish.failure or LlmFailure("ABORTED", "the provider aborted the reply")
-        if finish.reason != "max-tokens" and not assembler.blocks():
-            return LlmFailure("EMPTY_RESPONSE", "the model sent an empty reply")
-        return None
-
-    async def _ask_for_retry(
-        self, request: Request, failure: LlmFailure, attempt: int
-    ) -> Retry | None:
-        async def no_retry(
-            agent: Agent,
-            turn: int,
-            step: int,
-            request: Request,
-            failure: LlmFailure,
-            attempt: int,
-        ) -> Retry | None:
-            return None
-
-        return await self._agent.hooks.waterfall(
-            hookspecs.agent_request_error,
-            no_retry,
-            agent=self._agent,
-            turn=self.number,
-            step=self.step,
-            request=request,
-            failure=failure,
-            attempt=attempt,
-        )
-
-    async def _log_reply(
-        self, request: Request, assembler: BlockAssembler, finish: Finish
-    ) -> AssistantMessage:
-        turn, step = self.number, self.step
-
-        async def as_assembled(agent: Agent, turn: int, step: int, message: Message) -> Message:
-            return message
-
-        message = await self._agent.hooks.waterfall(
-            hookspecs.agent_step_result,
-            as_assembled,
-            agent=self._agent,
-            turn=turn,
-            step=step,
-            message=Message("assistant", assembler.blocks(), model=request.model),
-        )
-        reply = AssistantMessage(turn, step, message.content, message.model, finish.reason)
-        self._session.append(reply)
-        if assembler.usage is not None:
-            self._session.append(UsageEvent(turn, step, assembler.usage, request.model))
-        return reply
+        return is_any
 
     # ------------------------------------------------------------------------ endings
 
+    async def _end(self, outcome: Outcome) -> None:
+        """Close step and turn and tell everyone. Nothing here is part of what an abort cancels."""
+        self._is_ending = True
+        reason = self._reason(outcome)
+        try:
+            if self._session.open_step is not None:
+                await self._end_step()
+        finally:
+            self._close(reason)
+        await self._agent.hooks.notify(
+            hookspecs.agent_turn_end, agent=self._agent, turn=self.number, reason=reason
+        )
+
+    def _reason(self, outcome: Outcome) -> TurnEndReason:
+        """Return why the turn ends. An abort counts for more than what it made others raise."""
+        if self.abort_reason is not None:
+            if not isinstance(outcome, (TurnEndReason, asyncio.CancelledError)):
+                self._agent.report_error(outcome)
+            return self.abort_reason
+        if isinstance(outcome, TurnEndReason):
+            return outcome
+        return self._failed(outcome)
+
     def _failed(self, error: BaseException) -> TurnEndReason:
         """Log the one `error` event of the turn and tell everyone."""
-        code, plugin = "UNKNOWN", None
+        code, plugin, text = "UNKNOWN", None, error_chain(error)
         if isinstance(error, LlmFailure):
             code, text = error.code, error.message
         elif isinstance(error, PluginError):
             code, plugin, text = "PLUGIN", error.plugin, str(error)
         elif isinstance(error, UserError):
             code, text = "CONFIG", str(error)
-        else:
-            text = error_chain(error)
-        self._safely_append(ErrorEvent(self.number, self.step, text, code, plugin))
-        self._agent.report_error(error)
-        return Errored(text, code)
-
-    def _close(self, reason: TurnEndReason) -> None:
-        """Close step and turn. Idempotent; a refusing plugin cannot keep them open."""
-        if not self.is_open:
-            return
-        self.is_open = False
-        self.is_closed = True
-        if self._session.open_step is not None:
-            self._session.append(StepEnd(self.number, self.step))
-        self._session.append(TurnEnd(self.number, reason))
-
-    def belongs_to(self, agent: object) -> bool:
-        """Whether this is a turn of `agent`."""
-        return self._agent is agent
-
-    def abort(self, reason: TurnEndReason, task: asyncio.Task[None]) -> None:
-        """End the turn with a reason; the first one counts, and none after the end."""
-        if self.abort_reason is not None or self.is_closed:
-            return
-        self.abort_reason = reason
-        if self.is_open:
-            task.cancel()
-
-    def _safely_append(self, event: ErrorEvent) -> None:
+        reason = Errored(clean_text(text), clean_text(code))
         try:
-            self._session.append(event)
-        except HarnessError as error:
+            self._session.append(
+                ErrorEvent(self.number, self.step, reason.message, reason.code, plugin)
+            )
+        except HarnessError as refusal:
+            self._agent.report_error(refusal)
+        self._agent.report_error(error)
+        return reason
+
+    async def _end_step(self) -> None:
+        if self.abort_reason is not None and self._reply is not None:
+            await self._quietly(self._reply.keep_interrupted(), self._agent.grace_seconds)
+        self._session.append(StepEnd(self.number, self.step))
+        await self._quietly(
+            self._agent.hooks.notify(
+                hookspecs.agent_step_end, agent=self._agent, turn=self.number, step=self.step
+            ),
+            STEP_END_SECONDS,
+        )
+
+    async def _quietly(self, awaitable: Awaitable[None], seconds: float) -> None:
+        """Await for a limited time; a failure is reported, since the turn is over anyway."""
+        try:
+            await within(seconds, awaitable)
+        except Exception as error:  # noqa: BLE001 - only reported
             self._agent.report_error(error)
 
-
-def _forget_cancellation() -> None:
-    """The abort is dealt with: what the turn still awaits is not cancelled."""
-    task = asyncio.current_task()
-    while task is not None and task.cancelling() > 0:
-        task.uncancel()
+    def _close(self, reason: TurnEndReason) -> None:
+        """Close the log. A refusing plugin cannot keep it open."""
+        self._is_ending = self.is_closed = True
+        self._session.close_turn(self.number, reason)
+        self.ended.set()

@@ -136,7 +136,7 @@ class ModelServer:
         """
         server = cls(script, strict=strict, default=default, port=port)
         started: Future[Callable[[], object]] = Future()
-        thread = Thread(target=_run_in_thread, args=(server, started), name="model server")
+        thread = Thread(target=_run_in_thread, args=(server, started), daemon=True)
         thread.start()
         stop = started.result()
         try:

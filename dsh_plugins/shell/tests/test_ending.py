@@ -13,6 +13,12 @@ import pytest
 STUBBORN = """bash -c 'trap "" INT TERM; echo $$ > kid; exec -a CASE_KID sleep 300'"""
 
 
+@pytest.fixture
+def patient_shell(make_shell: Callable[..., Any]) -> Any:
+    """A shell that gives commands all the time to end that they could need."""
+    return make_shell(grace_seconds=30)
+
+
 def pid_in(path: Path) -> int:
     return int(path.read_text().strip() or 0) if path.exists() else 0
 
@@ -21,27 +27,28 @@ async def test_at_the_timeout_the_whole_group_goes_and_the_output_stays(
     shell: Any, is_running: Callable[[int], bool]
 ) -> None:
     started = time.monotonic()
-    output = await shell(f"echo before; {STUBBORN} | cat", timeout=0.5)
-    assert time.monotonic() - started < 3
-    assert output.text == "before\n[timed out after 0.5 s]\n[killed by signal: SIGTERM]"
+    output = await shell(f"echo before; {STUBBORN} | cat", timeout=1)
+    assert time.monotonic() - started < 20
+    assert output.text == "before\n[timed out after 1 s]\n[killed by signal: SIGTERM]"
     assert not output.is_error
     assert not is_running(pid_in(shell.agent.cwd / "kid"))
 
 
-async def test_a_timeout_is_told_although_the_command_exited_well(shell: Any) -> None:
-    output = await shell("trap 'echo cleaned; exit 0' TERM; sleep 300 & wait", timeout=0.3)
-    assert output.text == "cleaned\n[timed out after 0.3 s]"
+async def test_a_timeout_is_told_although_the_command_exited_well(patient_shell: Any) -> None:
+    command = "trap 'echo cleaned; exit 0' TERM; sleep 300 & wait"
+    output = await patient_shell(command, timeout=1)
+    assert output.text == "cleaned\n[timed out after 1 s]"
     assert output.meta["timed_out"]
     assert output.meta["exit_code"] == 0
 
 
-async def test_a_timeout_and_an_exit_code_are_both_told(shell: Any) -> None:
-    output = await shell("trap 'exit 5' TERM; sleep 300 & wait", timeout=0.3)
-    assert output.text == "(no output)\n[timed out after 0.3 s]\n[exit code: 5]"
+async def test_a_timeout_and_an_exit_code_are_both_told(patient_shell: Any) -> None:
+    output = await patient_shell("trap 'exit 5' TERM; sleep 300 & wait", timeout=1)
+    assert output.text == "(no output)\n[timed out after 1 s]\n[exit code: 5]"
 
 
-async def test_what_is_written_while_dying_is_kept(shell: Any) -> None:
-    output = await shell("trap 'seq 20000; exit 1' TERM; sleep 300 & wait", timeout=0.3)
+async def test_what_is_written_while_dying_is_kept(patient_shell: Any) -> None:
+    output = await patient_shell("trap 'seq 20000; exit 1' TERM; sleep 300 & wait", timeout=1)
     assert "\n20000\n[timed out" in output.text
 
 
@@ -91,7 +98,7 @@ async def test_a_call_cancelled_while_it_dies_of_its_timeout_stays_cancelled(
 ) -> None:
     shell = make_shell(grace_seconds=1)
     call = asyncio.create_task(
-        shell("trap 'touch dying' TERM; while :; do sleep 0.05; done", timeout=0.3)
+        shell("trap 'touch dying' TERM; while :; do sleep 0.05; done", timeout=1)
     )
     await eventually((shell.agent.cwd / "dying").exists)
     call.cancel()
@@ -115,7 +122,7 @@ async def test_a_call_cancelled_at_once_starts_nothing_that_stays(shell: Any) ->
 async def test_a_background_process_does_not_hold_the_call_up(shell: Any) -> None:
     started = time.monotonic()
     output = await shell("sleep 300 & echo done")
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
     (pid,) = output.meta["survivors"]
     assert output.text == (
         f"done\n[still running in the background, until the session ends: sleep (pid {pid})]"
@@ -125,7 +132,7 @@ async def test_a_background_process_does_not_hold_the_call_up(shell: Any) -> Non
 async def test_a_chatty_background_process_does_not_hold_the_call_up(shell: Any) -> None:
     started = time.monotonic()
     output = await shell("(while :; do echo tick; sleep 0.1; done) & echo done2")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert output.text.startswith("done2\n") or output.text.startswith("tick\n")
     assert "still running in the background" in output.text
 
@@ -150,7 +157,7 @@ async def test_a_survivor_goes_on_after_the_call(
 async def test_a_survivor_that_floods_its_output_does_not_hold_the_harness_up(shell: Any) -> None:
     await shell("yes &")
     started = time.process_time()
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.5)  # what it takes of this time is what is measured
     assert time.process_time() - started < 0.4
 
 

@@ -29,7 +29,7 @@ async def ask(spec, answer, **arguments):
 async def main(command, cwd):
     if limit_kib := int(os.environ.get("LIMIT_KIB", 0)):
         resource.setrlimit(resource.RLIMIT_AS, (limit_kib * 1024,) * 2)
-    tools = ShellTools(Settings())
+    tools = ShellTools(Settings(spill_limit_bytes=1_000_000))
     bash = tools.build(frozenset)[0]
     agent = SimpleNamespace(
         id="s", cwd=cwd, stash=Stash(), hooks=SimpleNamespace(waterfall=ask)
@@ -55,7 +55,7 @@ def run_apart(command: str, cwd: Path, **environment: str) -> dict[str, Any]:
         [sys.executable, "-c", PROGRAM, command, str(cwd)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()
@@ -72,7 +72,7 @@ def test_gigabytes_of_output_take_no_memory_and_the_end_is_kept(tmp_path: Path) 
     assert result["meta"]["exit_code"] == 0
     assert result["grown_kib"] < 32 * 1024
     (path,) = (tmp_path / "spill").iterdir()
-    assert path.stat().st_size == 64 * 1024 * 1024
+    assert path.stat().st_size == 1_000_000
 
 
 def test_output_without_line_ends_takes_no_memory(tmp_path: Path) -> None:

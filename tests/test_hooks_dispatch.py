@@ -1,0 +1,568 @@
+"""Notifications and collections: who is called, and what a failing plugin causes."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from dsh_core import hookspecs
+from dsh_core.errors import LlmFailure, PluginError, UserError
+from dsh_core.hooks.dispatch import DeadlineError, Hooks, within
+from dsh_core.marks import OnError, collect, emit, hookimpl, parallel
+from dsh_core.testing.hooks import HookLab, spec_module
+
+RAISING = [policy for policy in OnError if policy is not OnError.REPORT]
+KINDS = ["def", "async def", "parallel"]
+CONTAINED = [ValueError("no"), SystemExit(3), asyncio.CancelledError()]
+
+
+class Speaks:
+    """Implements `happened`: notes its name, then does what it was told."""
+
+    def __init__(self, name: str, heard: list[str], failure: BaseException | None = None):
+        self.name, self.heard, self.failure = name, heard, failure
+
+    @hookimpl
+    def happened(self, value: int) -> None:
+        self.heard.append(f"{self.name} {value}")
+        if self.failure is not None:
+            raise self.failure
+
+
+def spec(kind: str, policy: OnError) -> Callable[..., Any]:
+    if kind == "def":
+
+        @emit(policy)
+        def happened(value: int) -> None: ...
+
+        return happened
+
+    async def happened(value: int) -> None: ...  # type: ignore[no-redef]
+
+    mark = emit(policy) if kind == "async def" else parallel(policy, limit_seconds=30)
+    return mark(happened)
+
+
+async def notify(lab: HookLab, kind: str, hook: Callable[..., Any], **values: Any) -> None:
+    if kind == "def":
+        lab.hooks.emit(hook, **values)
+    elif kind == "async def":
+        await lab.hooks.notify(hook, **values)
+    else:
+        await lab.hooks.parallel(hook, **values)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_everyone_is_told_in_the_asked_order(kind: str) -> None:
+    hook, heard = spec(kind, OnError.REPORT), []
+    lab = HookLab(hook, a=Speaks("a", heard), b=Speaks("b", heard), c=Speaks("c", heard))
+    await notify(lab, kind, hook, value=7)
+    assert heard == ["a 7", "b 7", "c 7"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("failure", CONTAINED, ids=repr)
+async def test_with_policy_report_failures_are_reported_and_nothing_is_raised(
+    kind: str, failure: BaseException
+) -> None:
+    hook, heard = spec(kind, OnError.REPORT), []
+    lab = HookLab(hook, a=Speaks("a", heard, failure), b=Speaks("b", heard))
+    await notify(lab, kind, hook, value=1)
+    assert heard == ["a 1", "b 1"]
+    (error,) = lab.reported
+    assert (error.plugin, error.hook) == ("a", "happened")
+    assert type(error.__cause__) is type(failure)
+    assert lab.reported_with == [{"value": 1}]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", RAISING, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("failure", CONTAINED, ids=repr)
+async def test_with_other_policies_the_first_failure_is_raised_when_all_were_told(
+    kind: str, policy: OnError, failure: BaseException
+) -> None:
+    hook, heard = spec(kind, policy), []
+    lab = HookLab(
+        hook,
+        a=Speaks("a", heard, failure),
+        b=Speaks("b", heard, RuntimeError("too")),
+        c=Speaks("c", heard),
+    )
+    with pytest.raises(PluginError) as caught:
+        await notify(lab, kind, hook, value=1)
+    assert heard == ["a 1", "b 1", "c 1"]
+    assert (caught.value.plugin, caught.value.hook) == ("a", "happened")
+    assert type(caught.value.__cause__) is type(failure)
+    assert lab.reports() == ["plugin 'b' in happened: RuntimeError: too"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("failure", [UserError("write it out"), LlmFailure("AUTH", "no key")])
+async def test_failures_in_the_users_words_stay_themselves(
+    kind: str, failure: BaseException
+) -> None:
+    hook = spec(kind, OnError.END_TURN)
+    lab = HookLab(hook, a=Speaks("a", [], failure))
+    with pytest.raises(type(failure)) as caught:
+        await notify(lab, kind, hook, value=1)
+    assert caught.value is failure
+    assert failure.__cause__ is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_at_start_up_even_a_user_error_names_its_plugin(kind: str) -> None:
+    hook = spec(kind, OnError.START)
+    lab = HookLab(hook, a=Speaks("a", [], UserError("set a key")))
+    with pytest.raises(PluginError, match="plugin 'a' in happened: set a key"):
+        await notify(lab, kind, hook, value=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_ctrl_c_stops_at_once_and_the_failure_before_it_is_reported(kind: str) -> None:
+    hook, heard = spec(kind, OnError.END_TURN), []
+    lab = HookLab(
+        hook,
+        a=Speaks("a", heard, ValueError("first")),
+        b=Speaks("b", heard, KeyboardInterrupt()),
+        c=Speaks("c", heard),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        await notify(lab, kind, hook, value=1)
+    assert heard[:2] == ["a 1", "b 1"]
+    assert kind == "parallel" or len(heard) == 2
+    assert lab.reports() == ["plugin 'a' in happened: ValueError: first"]
+
+
+class Waits:
+    """Implements `happened`: waits until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.was_cancelled = False
+
+    @hookimpl
+    async def happened(self) -> None:
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+
+
+@pytest.mark.parametrize("kind", ["async def", "parallel"])
+async def test_a_requested_cancellation_stops_at_once(kind: str) -> None:
+    hook, heard, waits = spec(kind, OnError.END_TURN), [], Waits()
+    lab = HookLab(
+        hook, a=Speaks("a", heard, ValueError("first")), b=waits, c=Speaks("c", heard)
+    )
+    task = asyncio.create_task(notify(lab, kind, hook, value=1))
+    await waits.started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert waits.was_cancelled
+    assert kind == "parallel" or heard == ["a 1"]
+    assert lab.reports() == ["plugin 'a' in happened: ValueError: first"]
+
+
+class Swallows:
+    """Implements `happened`: ignores that it was cancelled."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+
+    @hookimpl
+    async def happened(self) -> None:
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return
+
+
+async def test_a_swallowed_cancellation_is_raised_in_its_place() -> None:
+    hook, heard, swallows = spec("async def", OnError.REPORT), [], Swallows()
+    lab = HookLab(hook, a=swallows, b=Speaks("b", heard))
+    task = asyncio.create_task(notify(lab, "async def", hook, value=1))
+    await swallows.started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert heard == []
+    assert lab.reported == []
+
+
+async def test_a_cancellation_asked_for_by_the_implementation_itself_arrives_once() -> None:
+    class CancelsItsTask:
+        @hookimpl
+        def happened(self) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+
+    hook = spec("async def", OnError.REPORT)
+    lab = HookLab(hook, a=CancelsItsTask())
+    arrived = []
+
+    async def caller() -> None:
+        try:
+            await lab.hooks.notify(hook, value=1)
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            arrived.append("once")
+        await asyncio.sleep(0)
+
+    await asyncio.create_task(caller())
+    assert arrived == ["once"]
+
+
+async def test_a_timeout_inside_an_implementation_is_no_cancellation() -> None:
+    class TimesOut:
+        @hookimpl
+        async def happened(self) -> None:
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+
+    hook = spec("async def", OnError.REPORT)
+    lab = HookLab(hook, a=TimesOut())
+    await lab.hooks.notify(hook, value=1)
+    assert lab.reports() == ["plugin 'a' in happened: TimeoutError ← CancelledError"]
+
+
+@pytest.mark.parametrize("mode", [emit, parallel])
+async def test_an_implementation_over_its_limit_is_reported_and_not_waited_for(mode: Any) -> None:
+    @mode(OnError.REPORT, limit_seconds=0.01)
+    async def happened() -> None: ...
+
+    release = asyncio.Event()
+    heard: list[str] = []
+
+    class Stuck:
+        @hookimpl
+        async def happened(self) -> None:
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    heard.append("ignored")
+
+    class Quick:
+        @hookimpl
+        async def happened(self) -> None:
+            heard.append("quick")
+
+    lab = HookLab(happened, a=Stuck(), b=Quick())
+    kind = "async def" if mode is emit else "parallel"
+    await notify(lab, kind, happened)
+    assert "quick" in heard
+    assert lab.reports() == ["plugin 'a' in happened: DeadlineError: took more than 0.01 s"]
+    release.set()
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("mode", [emit, parallel])
+async def test_system_exit_in_a_task_of_its_own_does_not_end_the_loop(mode: Any) -> None:
+    @mode(OnError.REPORT, limit_seconds=30)
+    async def happened() -> None: ...
+
+    class Exits:
+        @hookimpl
+        async def happened(self) -> None:
+            await asyncio.sleep(0)
+            raise SystemExit(2)
+
+    lab = HookLab(happened, a=Exits(), b=Exits())
+    await notify(lab, "async def" if mode is emit else "parallel", happened)
+    assert [error.plugin for error in lab.reported] == ["a", "b"]
+
+
+async def test_parallel_implementations_run_at_the_same_time() -> None:
+    hook, meeting = spec("parallel", OnError.REPORT), asyncio.Barrier(2)
+
+    class Meets:
+        @hookimpl
+        async def happened(self) -> None:
+            await meeting.wait()
+
+    lab = HookLab(hook, a=Meets(), b=Meets())
+    await lab.hooks.parallel(hook, value=1)
+    assert not meeting.broken
+    assert lab.reported == []
+
+
+async def test_a_cancelled_checkpoint_that_never_began_leaves_nothing_behind() -> None:
+    hook = spec("parallel", OnError.REPORT)
+    lab = HookLab(hook, a=Waits(), b=Waits())
+    task = asyncio.create_task(lab.hooks.parallel(hook, value=1))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert lab.reported == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_slow_sync_implementation_is_reported_once_with_the_arguments(kind: str) -> None:
+    class Blocks:
+        @hookimpl
+        def happened(self) -> None:
+            time.sleep(0.06)
+
+    hook = spec(kind, OnError.END_TURN)
+    lab = HookLab(hook, a=Blocks())
+    await notify(lab, kind, hook, value=4)
+    await notify(lab, kind, hook, value=5)
+    (error,) = lab.reported
+    assert (error.plugin, error.hook) == ("a", "happened")
+    assert "held the event loop" in error.message
+    assert lab.reported_with == [{"value": 4}]
+
+
+async def test_a_coroutine_that_only_turns_up_at_call_time_is_refused_and_closed() -> None:
+    def hidden(function: Callable[..., Awaitable[None]]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any) -> Any:
+            return function(*args)
+
+        return call
+
+    class Hides:
+        @hookimpl
+        @hidden
+        async def happened(self) -> None: ...
+
+    hook = spec("def", OnError.REPORT)
+    lab = HookLab(hook, a=Hides())
+    lab.hooks.emit(hook, value=1)
+    assert "returned an awaitable" in lab.reports()[0]
+    asynchronous = spec("async def", OnError.REPORT)
+    lab = HookLab(asynchronous, a=Hides())
+    await lab.hooks.notify(asynchronous, value=1)
+    assert lab.reported == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_arguments_may_be_given_by_position(kind: str) -> None:
+    hook, heard = spec(kind, OnError.REPORT), []
+    lab = HookLab(hook, a=Speaks("a", heard))
+    call = {"def": lab.hooks.emit, "async def": lab.hooks.notify, "parallel": lab.hooks.parallel}
+    result = call[kind](hook, 3)  # type: ignore[operator]
+    if result is not None:
+        await result
+    assert heard == ["a 3"]
+
+
+async def test_a_reporter_that_fails_disturbs_nobody() -> None:
+    def broken(error: PluginError, values: Any) -> None:
+        raise RuntimeError("the log is full")
+
+    hook, heard = spec("def", OnError.REPORT), []
+    hooks = Hooks(broken, lambda name: 0)
+    hooks.add_specs(spec_module("lab", hook))
+    hooks.register(Speaks("a", heard, ValueError("no")), "a")
+    hooks.register(Speaks("b", heard), "b")
+    hooks.emit(hook, value=1)
+    assert heard == ["a 1", "b 1"]
+
+
+def test_a_hook_that_nobody_implements_costs_one_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = HookLab()
+    assert not lab.hooks.has(hookspecs.agent_stream_chunk)
+    monkeypatch.setattr(lab.hooks, "_compile", None)  # calling it would raise
+    lab.hooks.emit(hookspecs.agent_stream_chunk, agent=None, turn=1, step=1, chunk=None)  # type: ignore[arg-type]
+    assert not lab.hooks.has(hookspecs.agent_stream_chunk)
+
+
+def test_some_plugins_or_one_can_be_told_alone() -> None:
+    hook, heard = spec("def", OnError.REPORT), []
+    lab = HookLab(hook, a=Speaks("a", heard), b=Speaks("b", heard), c=Speaks("c", heard))
+    lab.hooks.emit_only({"a", "c"}, hook, value=1)
+    lab.hooks.emit_from("b", hook, value=2)
+    assert heard == ["a 1", "c 1", "b 2"]
+
+
+async def test_one_plugin_told_alone_raises_naming_it_whatever_the_policy() -> None:
+    hook = spec("def", OnError.REPORT)
+    lab = HookLab(hook, a=Speaks("a", [], ValueError("no")))
+    with pytest.raises(PluginError, match="plugin 'a' in happened: ValueError: no") as caught:
+        lab.hooks.emit_from("a", hook, value=1)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+# ------------------------------------------------------------------------------- collect
+
+
+def asks(policy: OnError, limit_seconds: float | None = None) -> Callable[..., Any]:
+    @collect(policy, limit_seconds=limit_seconds)
+    async def wanted(value: int) -> str: ...
+
+    return wanted
+
+
+class Answers:
+    """Implements `wanted` with a fixed answer."""
+
+    def __init__(self, answer: Any):
+        self.answer = answer
+
+    @hookimpl
+    async def wanted(self, value: int) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+async def test_all_answers_but_none_are_collected_with_their_plugins_in_order() -> None:
+    hook = asks(OnError.END_TURN)
+    lab = HookLab(hook, a=Answers("x"), b=Answers(None), c=Answers(""), d=Answers(0))
+    assert await lab.hooks.collect(hook, value=1) == [("a", "x"), ("c", ""), ("d", 0)]
+
+
+@pytest.mark.parametrize("failure", CONTAINED, ids=repr)
+async def test_where_failing_means_denying_the_error_is_the_answer(failure: BaseException) -> None:
+    hook = asks(OnError.DENY)
+    lab = HookLab(hook, a=Answers("x"), b=Answers(failure), c=Answers("z"))
+    answers = dict(await lab.hooks.collect(hook, value=1))
+    assert (answers["a"], answers["c"]) == ("x", "z")
+    assert isinstance(answers["b"], PluginError)
+    assert lab.reported == [answers["b"]]
+
+
+async def test_where_failing_is_reported_it_is_no_answer() -> None:
+    hook = asks(OnError.REPORT)
+    lab = HookLab(hook, a=Answers(ValueError("no")), b=Answers("y"))
+    assert await lab.hooks.collect(hook, value=1) == [("b", "y")]
+    assert lab.reports() == ["plugin 'a' in wanted: ValueError: no"]
+
+
+@pytest.mark.parametrize(
+    "policy", [OnError.END_TURN, OnError.REFUSE, OnError.TOOL_ERROR, OnError.START]
+)
+async def test_elsewhere_the_first_failure_of_a_collection_is_raised(policy: OnError) -> None:
+    hook = asks(policy)
+    lab = HookLab(hook, a=Answers("x"), b=Answers(ValueError("no")))
+    with pytest.raises(PluginError, match="plugin 'b' in wanted") as caught:
+        await lab.hooks.collect(hook, value=1)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+async def test_an_answer_that_takes_too_long_counts_as_failing() -> None:
+    class Never:
+        @hookimpl
+        async def wanted(self) -> str:
+            await asyncio.Event().wait()
+            return "late"
+
+    hook = asks(OnError.DENY, limit_seconds=0.01)
+    lab = HookLab(hook, a=Never(), b=Answers("y"))
+    (plugin, error), other = await lab.hooks.collect(hook, value=1)
+    assert (plugin, other) == ("a", ("b", "y"))
+    assert isinstance(error, PluginError)
+    assert isinstance(error.__cause__, DeadlineError)
+
+
+async def test_a_cancelled_collection_gives_no_answers() -> None:
+    class Never:
+        @hookimpl
+        async def wanted(self) -> str:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return "swallowed"
+            return "late"
+
+    started = asyncio.Event()
+    hook = asks(OnError.DENY)
+    lab = HookLab(hook, a=Never())
+    task = asyncio.create_task(lab.hooks.collect(hook, value=1))  # type: ignore[arg-type]
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_one_plugin_may_answer_a_hook_more_than_once() -> None:
+    @collect(OnError.START)
+    def brought() -> list[str]: ...
+
+    class Two:
+        @hookimpl
+        def brought(self) -> list[str]:
+            return ["a"]
+
+        @hookimpl(specname="brought")
+        def more(self) -> list[str]:
+            return ["b"]
+
+    lab = HookLab(brought, two=Two(), other=Two())
+    assert sorted(lab.hooks.collect_from("two", brought)) == [["a"], ["b"]]
+
+
+# --------------------------------------------------------------------------------- within
+
+
+async def test_within_gives_the_result_or_the_very_exception() -> None:
+    async def seven() -> int:
+        return 7
+
+    async def fail() -> int:
+        raise KeyError("k")
+
+    assert await within(5, seven()) == 7
+    with pytest.raises(KeyError):
+        await within(5, fail())
+
+
+async def test_within_lets_work_end_before_it_gives_up_when_told_to() -> None:
+    ended = []
+
+    async def slow_to_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append(True)
+
+    with pytest.raises(DeadlineError):
+        await within(0.01, slow_to_end(), grace_seconds=5)
+    assert ended == [True]
+
+
+async def test_within_that_is_cancelled_cancels_its_work_and_waits_for_it() -> None:
+    ended = []
+    started = asyncio.Event()
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append(True)
+
+    task = asyncio.create_task(within(60, work()))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [True]
+
+
+async def test_within_that_is_cancelled_before_its_work_began_leaves_no_coroutine() -> None:
+    async def work() -> None: ...
+
+    async def caller() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await within(60, work())
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(caller())
