@@ -131,11 +131,11 @@ def clean_chunk(chunk: Chunk) -> Chunk:
     match chunk:
         case TextDelta(text=text) | ReasoningDelta(text=text):
             return chunk if text.isascii() else replace(chunk, text=clean_text(text))
-        case ToolCallDelta(index, id, name, arguments):
-            if f"{id}{name}{arguments}".isascii():
+        case ToolCallDelta(index, call_id, name, arguments):
+            if f"{call_id}{name}{arguments}".isascii():
                 return chunk
-            id, name = (part and clean_text(part) for part in (id, name))
-            return ToolCallDelta(index, id, name, clean_text(arguments))
+            call_id, name = (part and clean_text(part) for part in (call_id, name))
+            return ToolCallDelta(index, call_id, name, clean_text(arguments))
         case BlockEnd(block=block):
             cleaned = clean_block(block)
             return chunk if cleaned is block else replace(chunk, block=cleaned)

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Mapping
 from functools import cache
 from operator import is_
-from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from dsh_core.errors import LlmFailure
 from dsh_core.plain import JsonValue, check, check_text, clean_text, freeze
@@ -42,14 +42,21 @@ class FormError(ValueError):
         return f"{self.path}: {self.problem}" if self.path else self.problem
 
 
-class Form(Protocol):
-    """How one annotation is read and sealed. Both methods raise `ValueError`."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """How one annotation is read and sealed. Both functions raise `ValueError`.
 
-    def read(self, value: JsonValue) -> Any:
-        """Return the value that JSON stands for. Lone surrogates become U+FFFD."""
+    Args:
+        read: Returns the value that JSON stands for. Lone surrogates become U+FFFD.
+        seal: Returns a value read-only and free of what JSON cannot carry, itself where it is so.
+            Its second argument is how deep the value lies.
+        is_optional: Whether None fits, and so goes without saying.
 
-    def seal(self, value: Any, depth: int) -> Any:
-        """Return the value read-only and free of what JSON cannot carry; itself where it is so."""
+    """
+
+    read: Callable[[JsonValue], Any]
+    seal: Callable[[Any, int], Any]
+    is_optional: bool = False
 
 
 @cache
@@ -58,25 +65,23 @@ def form_of(hint: Any) -> Form:
     origin, arguments = get_origin(hint), get_args(hint)
     kind = origin or hint
     if hint is Any or hint is object:
-        return _Plain()
+        return _PLAIN
+    if kind in _SCALARS:
+        return _SCALARS[kind]
     if origin in (Union, types.UnionType):
-        forms = tuple(form_of(option) for option in arguments if option is not type(None))
-        return _Union(forms, is_optional=type(None) in arguments)
+        return _union(arguments)
     if origin is Literal:
         return _one_of(arguments)
     if kind is tuple and arguments and Ellipsis not in arguments:
-        return _Row(tuple(form_of(argument) for argument in arguments))
+        return _row([form_of(argument) for argument in arguments])
     if kind in _SEQUENCES:
-        return _List(form_of(arguments[0] if arguments else Any))
+        return _list(form_of(arguments[0] if arguments else Any))
     if kind in _MAPPINGS:
-        return _Mapping(form_of(arguments[1] if arguments else Any))
-    if kind in _SCALARS:
-        return _SCALARS[kind]
-    if isinstance(hint, type):
-        if issubclass(hint, Tagged) and not dataclasses.is_dataclass(hint):
-            return _Sum(hint)
-        if dataclasses.is_dataclass(hint):
-            return _Object(hint)
+        return _mapping(form_of(arguments[1] if arguments else Any))
+    if isinstance(hint, type) and issubclass(hint, Tagged) and not dataclasses.is_dataclass(hint):
+        return _sum(hint)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return _object(hint)
     raise TypeError(f"{hint} has no JSON form")
 
 
@@ -111,14 +116,13 @@ def seal_object(value: Any, depth: int = 0) -> Any:
         raise FormError(f"nested deeper than {MAX_OBJECT_DEPTH} objects")
     changes: dict[str, Any] = {}
     cls: Any = type(value)
+    depth += 1
     for name, form, _ in fields_of(cls):
         item = getattr(value, name)
         try:
-            sealed = form.seal(item, depth + 1)
-        except FormError as error:
-            raise error.at(name) from None
+            sealed = form.seal(item, depth)
         except ValueError as error:
-            raise FormError(str(error), name) from None
+            raise _at(name, error) from None
         if sealed is not item:
             changes[name] = sealed
     return dataclasses.replace(value, **changes) if changes else value
@@ -130,85 +134,54 @@ def read_object(cls: Any, value: JsonValue) -> Any:
         raise _misfit(f"a {cls.__name__}", value)
     arguments: dict[str, Any] = {}
     for name, form, default in fields_of(cls):
-        try:
-            if name in value:
+        if name in value:
+            try:
                 arguments[name] = form.read(value[name])
-            elif default is dataclasses.MISSING:
-                if not isinstance(form, _Union) or not form.is_optional:
-                    raise FormError("is missing")
-                arguments[name] = None
-        except FormError as error:
-            raise error.at(name) from None
-        except ValueError as error:
-            raise FormError(str(error), name) from None
+            except ValueError as error:
+                raise _at(name, error) from None
+        elif default is dataclasses.MISSING:
+            if not form.is_optional:
+                raise FormError("is missing", name)
+            arguments[name] = None
     return cls(**arguments)
+
+
+def _at(part: str, error: ValueError) -> FormError:
+    return error.at(part) if isinstance(error, FormError) else FormError(str(error), part)
 
 
 def _misfit(expected: str, value: Any) -> FormError:
     return FormError(f"expected {expected}, found {type(value).__name__}")
 
 
-class _Plain:
-    """Any plain JSON."""
-
-    def read(self, value: JsonValue) -> Any:
-        return freeze(value, repair=True)
-
-    def seal(self, value: Any, depth: int) -> Any:
-        return freeze(value)
+# --------------------------------------------------------------------------------- scalars
 
 
-class _Text:
-    def read(self, value: JsonValue) -> str:
-        return clean_text(value) if isinstance(value, str) else self.seal(value, 0)
-
-    def seal(self, value: Any, depth: int) -> str:
-        if not isinstance(value, str):
-            raise _misfit("text", value)
-        return check_text(value)
+def _read_text(value: JsonValue) -> str:
+    if not isinstance(value, str):
+        raise _misfit("text", value)
+    return clean_text(value)
 
 
-class _Failure:
-    """A failure is kept without its cause and traceback, which would keep frames alive."""
-
-    def read(self, value: JsonValue) -> LlmFailure:
-        try:
-            return LlmFailure.from_json(freeze(value, repair=True))
-        except (KeyError, TypeError) as error:
-            raise FormError(f"is no failure: {error}") from None
-
-    def seal(self, value: Any, depth: int) -> LlmFailure:
-        if not isinstance(value, LlmFailure):
-            raise _misfit("a failure", value)
-        return LlmFailure.from_json(freeze(value.to_json()))
+def _seal_text(value: Any, depth: int = 0) -> str:
+    if not isinstance(value, str):
+        raise _misfit("text", value)
+    return check_text(value)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Same:
-    """What is the same in JSON and in the log."""
-
-    fit: Callable[[Any], Any]
-
-    def read(self, value: JsonValue) -> Any:
-        return self.fit(value)
-
-    def seal(self, value: Any, depth: int) -> Any:
-        return self.fit(value)
-
-
-def _boolean(value: Any) -> bool:
+def _boolean(value: Any, depth: int = 0) -> bool:
     if value is True or value is False:
         return value
     raise _misfit("true or false", value)
 
 
-def _integer(value: Any) -> int:
-    if type(value) is int:
-        return int(check(value))
-    raise _misfit("an integer", value)
+def _integer(value: Any, depth: int = 0) -> int:
+    if type(value) is not int:
+        raise _misfit("an integer", value)
+    return value if -_SMALL < value < _SMALL else int(check(value))
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, depth: int = 0) -> float:
     if type(value) is float:
         return float(check(value))
     if type(value) is int and abs(value) < 2**1023:
@@ -216,50 +189,57 @@ def _number(value: Any) -> float:
     raise _misfit("a number", value)
 
 
-def _nothing(value: Any) -> None:
+def _nothing(value: Any, depth: int = 0) -> None:
     if value is not None:
         raise _misfit("nothing", value)
 
 
+def _read_failure(value: JsonValue) -> LlmFailure:
+    try:
+        return LlmFailure.from_json(freeze(value, repair=True))
+    except (KeyError, TypeError) as error:
+        raise FormError(f"is no failure: {error}") from None
+
+
+def _seal_failure(value: Any, depth: int = 0) -> LlmFailure:
+    """Return a failure without its cause and traceback, which would keep frames alive."""
+    if not isinstance(value, LlmFailure):
+        raise _misfit("a failure", value)
+    return _read_failure(value.to_json())
+
+
 def _one_of(values: tuple[Any, ...]) -> Form:
-    def fit(value: Any) -> Any:
+    def fit(value: Any, depth: int = 0) -> Any:
         if any(known == value and type(known) is type(value) for known in values):
             return value
         raise FormError(f"expected one of {values}, found {value!r:.80}")
 
-    return _Same(fit)
+    return Form(fit, fit)
 
+
+_SMALL = 2**63
 
 _SCALARS: dict[Any, Form] = {
-    str: _Text(),
-    bool: _Same(_boolean),
-    int: _Same(_integer),
-    float: _Same(_number),
-    type(None): _Same(_nothing),
-    LlmFailure: _Failure(),
+    str: Form(_read_text, _seal_text),
+    bool: Form(_boolean, _boolean),
+    int: Form(_integer, _integer),
+    float: Form(_number, _number),
+    type(None): Form(_nothing, _nothing),
+    LlmFailure: Form(_read_failure, _seal_failure),
 }
 
+_PLAIN = Form(lambda value: freeze(value, repair=True), lambda value, depth: freeze(value))
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Union:
-    """The first form that fits counts."""
+# ------------------------------------------------------------------------------ containers
 
-    forms: tuple[Form, ...]
-    is_optional: bool
 
-    def read(self, value: JsonValue) -> Any:
-        if value is None and self.is_optional:
-            return None
-        return self._first([form.read for form in self.forms], value)
+def _union(options: tuple[Any, ...]) -> Form:
+    """Fit the first form that does."""
+    forms = tuple(form_of(option) for option in options if option is not type(None))
+    is_optional = type(None) in options
+    only = forms[0] if len(forms) == 1 else None
 
-    def seal(self, value: Any, depth: int) -> Any:
-        if value is None and self.is_optional:
-            return None
-        if len(self.forms) == 1:
-            return self.forms[0].seal(value, depth)
-        return self._first([lambda v, f=form: f.seal(v, depth) for form in self.forms], value)
-
-    def _first(self, ways: list[Any], value: Any) -> Any:
+    def first(ways: list[Callable[[Any], Any]], value: Any) -> Any:
         problem: ValueError | None = None
         for way in ways:
             try:
@@ -268,114 +248,117 @@ class _Union:
                 problem = problem or error
         raise problem or _misfit("nothing", value)
 
+    def read(value: JsonValue) -> Any:
+        if value is None and is_optional:
+            return None
+        return only.read(value) if only else first([form.read for form in forms], value)
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _List:
+    def seal(value: Any, depth: int) -> Any:
+        if value is None and is_optional:
+            return None
+        if only:
+            return only.seal(value, depth)
+        return first([lambda v, form=form: form.seal(v, depth) for form in forms], value)
+
+    return Form(read, seal, is_optional)
+
+
+def _list(item: Form) -> Form:
     """Tuples, lists and sequences; all become tuples."""
 
-    item: Form
+    def read(value: JsonValue) -> tuple[Any, ...]:
+        return _each(value, item.read)
 
-    def read(self, value: JsonValue) -> tuple[Any, ...]:
-        return _each(value, self.item.read)
-
-    def seal(self, value: Any, depth: int) -> tuple[Any, ...]:
-        item = self.item
+    def seal(value: Any, depth: int) -> tuple[Any, ...]:
         parts = _each(value, lambda part: item.seal(part, depth))
         return value if type(value) is tuple and all(map(is_, parts, value)) else parts
 
+    return Form(read, seal)
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Row:
+
+def _row(items: list[Form]) -> Form:
     """A tuple of fixed length."""
 
-    items: tuple[Form, ...]
+    def fit(value: Any, ways: list[Callable[[Any], Any]]) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)) or len(value) != len(ways):
+            raise FormError(f"expected a list of {len(ways)}, found {value!r:.80}")
+        way = iter(ways)
+        return _each(value, lambda part: next(way)(part))
 
-    def read(self, value: JsonValue) -> tuple[Any, ...]:
-        ways = iter(self._fitting(value))
-        return _each(value, lambda part: next(ways).read(part))
+    def read(value: JsonValue) -> tuple[Any, ...]:
+        return fit(value, [item.read for item in items])
 
-    def seal(self, value: Any, depth: int) -> tuple[Any, ...]:
-        ways = iter(self._fitting(value))
-        return _each(value, lambda part: next(ways).seal(part, depth))
+    def seal(value: Any, depth: int) -> tuple[Any, ...]:
+        return fit(value, [lambda part, item=item: item.seal(part, depth) for item in items])
 
-    def _fitting(self, value: Any) -> tuple[Form, ...]:
-        if not isinstance(value, (list, tuple)) or len(value) != len(self.items):
-            raise FormError(f"expected a list of {len(self.items)}, found {value!r:.80}")
-        return self.items
+    return Form(read, seal)
 
 
-def _each(value: Any, convert: Any) -> tuple[Any, ...]:
+def _each(value: Any, convert: Callable[[Any], Any]) -> tuple[Any, ...]:
     if not isinstance(value, (list, tuple)):
         raise _misfit("a list", value)
     done: list[Any] = []
     try:
         for item in value:
             done.append(convert(item))
-    except FormError as error:
-        raise error.at(f"[{len(done)}]") from None
     except ValueError as error:
-        raise FormError(str(error), f"[{len(done)}]") from None
+        raise _at(f"[{len(done)}]", error) from None
     return tuple(done)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Mapping:
-    item: Form
-
-    def read(self, value: JsonValue) -> Mapping[str, Any]:
-        return self._each(value, self.item.read, repair=True)
-
-    def seal(self, value: Any, depth: int) -> Mapping[str, Any]:
-        item = self.item
-        return self._each(value, lambda part: item.seal(part, depth), repair=False)
-
-    def _each(self, value: Any, convert: Any, *, repair: bool) -> Mapping[str, Any]:
+def _mapping(item: Form) -> Form:
+    def each(value: Any, convert: Callable[[Any], Any], *, repair: bool) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
             raise _misfit("a mapping", value)
-        if isinstance(self.item, _Plain):
+        if item is _PLAIN:
             return freeze(value, repair=repair)  # type: ignore[no-any-return]
         keys = freeze(dict.fromkeys(value), repair=repair)
         parts = _each(list(value.values()), convert)
         return types.MappingProxyType(dict(zip(keys, parts, strict=True)))
 
+    def read(value: JsonValue) -> Mapping[str, Any]:
+        return each(value, item.read, repair=True)
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Object:
+    def seal(value: Any, depth: int) -> Mapping[str, Any]:
+        return each(value, lambda part: item.seal(part, depth), repair=False)
+
+    return Form(read, seal)
+
+
+# --------------------------------------------------------------------------------- objects
+
+
+def _object(cls: type[Any]) -> Form:
     """A dataclass that is no open sum type."""
 
-    cls: type[Any]
-
-    def read(self, value: JsonValue) -> Any:
-        return read_object(self.cls, value)
-
-    def seal(self, value: Any, depth: int) -> Any:
-        if not isinstance(value, self.cls):
-            raise _misfit(f"a {self.cls.__name__}", value)
+    def seal(value: Any, depth: int) -> Any:
+        if not isinstance(value, cls):
+            raise _misfit(f"a {cls.__name__}", value)
         return seal_object(value, depth)
 
+    return Form(lambda value: read_object(cls, value), seal)
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Sum:
+
+def _sum(base: type[Any]) -> Form:
     """A sum type: `type` names the case; a name nobody registered is its `unknown` case."""
 
-    base: type[Any]
-
-    def read(self, value: JsonValue) -> Any:
+    def read(value: JsonValue) -> Any:
         name = value.get("type") if isinstance(value, Mapping) else None
         if not isinstance(name, str):
-            raise _misfit(f"a {self.base.__name__}", value)
-        found = self.base.cases.get(name)
-        unknown = self.base.unknown
+            raise _misfit(f"a {base.__name__}", value)
+        found, unknown = base.cases.get(name), base.unknown
         if found is not None and found is not unknown:
             return read_object(found, value)
         if unknown is None:
-            raise FormError(f"there is no {self.base.__name__} of type {name!r}")
+            raise FormError(f"there is no {base.__name__} of type {name!r}")
         rest = {key: item for key, item in value.items() if key != "type"}
         return unknown(name, freeze(rest, repair=True))
 
-    def seal(self, value: Any, depth: int) -> Any:
-        if not isinstance(value, self.base):
-            raise _misfit(f"a {self.base.__name__}", value)
+    def seal(value: Any, depth: int) -> Any:
+        if not isinstance(value, base):
+            raise _misfit(f"a {base.__name__}", value)
         if not is_case(value):
             raise FormError(f"{type(value).__qualname__} is not registered with @case")
         return seal_object(value, depth)
+
+    return Form(read, seal)

@@ -20,6 +20,9 @@ MAX_INT_BITS = 14_000
 """Python reads and writes integers of up to 4,300 decimal digits (`sys.set_int_max_str_digits`)."""
 
 
+_NOTHING: Mapping[str, Any] = types.MappingProxyType({})
+
+
 def freeze(value: JsonValue, *, repair: bool = False) -> JsonValue:
     """Copy plain JSON into read-only form: mappings stay mappings, lists become tuples.
 
@@ -32,9 +35,11 @@ def freeze(value: JsonValue, *, repair: bool = False) -> JsonValue:
         repair: Replace lone surrogates by U+FFFD instead of refusing them, for what is read.
 
     """
-    if isinstance(value, (Mapping, list, tuple)):
-        return _freeze_container(value, repair=repair)
-    return check(value, repair=repair)
+    if not isinstance(value, (Mapping, list, tuple)):
+        return check(value, repair=repair)
+    if not value:
+        return _NOTHING if isinstance(value, Mapping) else ()
+    return _freeze_container(value, repair=repair)
 
 
 def check(value: JsonValue, *, repair: bool = False) -> JsonValue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,12 @@ class Prompt:
         self._sections: list[tuple[str, Section]] = []
 
     def register(self, section: Section, *, owner: str) -> Callable[[], None]:
-        """Add a section for every agent; returns a disposer. Raises `UserError` on a taken name."""
+        """Add a section for every agent; returns a disposer.
+
+        Raises `UserError` on a taken name, and for a section without text or place.
+        """
+        if not _is_usable(section):
+            raise UserError(f"{section!r} is no usable prompt section", where=owner)
         for other, existing in self._sections:
             if existing.name == section.name:
                 raise UserError(f"{other!r} has a prompt section {section.name!r} already")
@@ -38,8 +44,9 @@ class Prompt:
         self._changed()
 
         def dispose() -> None:
-            if entry in self._sections:
-                self._sections.remove(entry)
+            kept = [other for other in self._sections if other is not entry]
+            if len(kept) != len(self._sections):
+                self._sections = kept
                 self._changed()
 
         return dispose
@@ -60,6 +67,7 @@ class Prompt:
         if agent.options.system_prompt:
             sections.append(("", Section(AGENT_SECTION, agent.options.system_prompt)))
         _check_names(sections)
+        contributed = {section.name: (owner, section.text) for owner, section in sections}
         ordered = sorted((section for _, section in sections), key=lambda s: (s.order, s.name))
         assembly = Assembly(
             tuple(ordered), agent.harness.tools.schemas(agent.hooks, agent.options.tools)
@@ -68,24 +76,33 @@ class Prompt:
         async def unchanged(agent: Agent, assembly: Assembly) -> Assembly:
             return assembly
 
-        return await agent.hooks.waterfall(
+        assembled = await agent.hooks.waterfall(
             hookspecs.system_prompt_assemble, unchanged, agent=agent, assembly=assembly
         )
+        assembled.contributed = contributed
+        return assembled
 
     async def _collect(self, agent: Agent) -> list[tuple[str, Section]]:
-        sections = [
-            entry for entry in self._sections if agent.harness.plugins.is_on(entry[0], agent.hooks)
-        ]
+        is_on = agent.harness.plugins.is_on
+        sections = [entry for entry in self._sections if is_on(entry[0], agent.hooks)]
         answers = await agent.hooks.collect(hookspecs.system_prompt_sections, agent=agent)
         for plugin, answer in answers:
-            if not isinstance(answer, (list, tuple)) or not all(
-                isinstance(section, Section) for section in answer
-            ):
+            if not isinstance(answer, (list, tuple)) or not all(map(_is_usable, answer)):
                 raise PluginError(
                     plugin, "system_prompt_sections", "answered with something else than sections"
                 )
             sections.extend((plugin, section) for section in answer)
         return sections
+
+
+def _is_usable(section: object) -> bool:
+    return (
+        isinstance(section, Section)
+        and isinstance(section.name, str)
+        and isinstance(section.text, str)
+        and isinstance(section.order, (int, float))
+        and math.isfinite(section.order)
+    )
 
 
 def _check_names(sections: list[tuple[str, Section]]) -> None:

@@ -167,18 +167,23 @@ class Assembly(Draft):
         sections: In order; joined by a blank line.
         tools: What the model may call, in the order it sees them.
 
+    Attributes:
+        contributed: Section name → who brought it and its text, before anybody edited.
+
     """
 
-    __slots__ = ("sections", "tools")
+    __slots__ = ("contributed", "sections", "tools")
     fields = ("sections", "tools")
 
     sections: tuple[Section, ...]
     tools: tuple[ToolSchema, ...]
+    contributed: Mapping[str, tuple[str, str]]
 
     def __init__(self, sections: tuple[Section, ...], tools: tuple[ToolSchema, ...]):
         super().__init__()
         self.sections = sections
         self.tools = tools
+        self.contributed = {}
 
     @property
     def system(self) -> str:

@@ -18,7 +18,7 @@ from dsh_core.events import (
     ToolResultEvent,
 )
 from dsh_core.messages import Message
-from tests.offline import offline, request_text
+from offline import offline, request_text
 
 CALL = (
     "<｜DSML｜tool_calls>\n"

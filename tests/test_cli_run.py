@@ -21,6 +21,15 @@ def point_at(dsh: Shell, server: ModelServer) -> None:
     dsh.env |= {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process runs; one that ended and waits to be reaped does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
 def wait_for(path: Path, seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while not path.exists():
@@ -345,7 +354,7 @@ def test_ctrl_c_aborts_the_turn_and_kills_what_it_started(dsh: Shell) -> None:
     assert [e["data"]["reason"]["type"] for e in events if e["type"] == "turn/end"] == ["aborted"]
     assert [e["type"] for e in events].count("tool/result") == 1
     assert len(server.requests) == 1
-    assert not Path(f"/proc/{(dsh.work / 'pid').read_text().strip()}").exists()
+    assert not is_running(int((dsh.work / "pid").read_text()))
 
 
 def test_sigterm_ends_in_good_order(dsh: Shell) -> None:

@@ -158,9 +158,7 @@ class Waits:
 @pytest.mark.parametrize("kind", ["async def", "parallel"])
 async def test_a_requested_cancellation_stops_at_once(kind: str) -> None:
     hook, heard, waits = spec(kind, OnError.END_TURN), [], Waits()
-    lab = HookLab(
-        hook, a=Speaks("a", heard, ValueError("first")), b=waits, c=Speaks("c", heard)
-    )
+    lab = HookLab(hook, a=Speaks("a", heard, ValueError("first")), b=waits, c=Speaks("c", heard))
     task = asyncio.create_task(notify(lab, kind, hook, value=1))
     await waits.started.wait()
     task.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any
@@ -390,10 +391,8 @@ async def test_a_wrapper_that_yields_twice_is_blamed_and_closed(inner: Any) -> N
     class Twice:
         @hookimpl(wrapper=True)
         def rewrite(self) -> Generator[None, str, str]:
-            try:
+            with contextlib.suppress(ValueError):
                 yield
-            except ValueError:
-                pass
             try:
                 yield
             finally:
@@ -728,7 +727,17 @@ async def test_within_a_band_the_rank_counts_and_bands_are_pluggys() -> None:
         "wrapfirst": banded_classic("wrapfirst", tryfirst=True),
     }
     lab = HookLab(rewrite, **plugins)
-    order = "wrapfirst wrap1 wraplast first1 first2 none1 none2 last1 last2".split()
+    order = [
+        "wrapfirst",
+        "wrap1",
+        "wraplast",
+        "first1",
+        "first2",
+        "none1",
+        "none2",
+        "last1",
+        "last2",
+    ]
     assert await run(lab) == "(".join(order) + "(core(t)" + ")" * len(order)
 
 

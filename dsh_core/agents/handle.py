@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from dsh_core.chunks import Usage
 from dsh_core.content import Content
-from dsh_core.events import Event, TurnEndReason
+from dsh_core.events import Event, Trigger, TurnEndReason
 from dsh_core.hooks import Hooks
 from dsh_core.messages import USER, Source
 
@@ -143,10 +143,11 @@ class Agent(Protocol):
     def report_error(self, error: BaseException) -> None:
         """Tell plugins (`agent_error`) and the log about a failure."""
 
-    def exclusive(self, label: str) -> AbstractAsyncContextManager[None]:
-        """Work on the log of the idle agent inside a one-shot turn; sends wait.
+    def exclusive(self, trigger: str | Trigger) -> AbstractAsyncContextManager[None]:
+        """Work on the log of the idle agent inside a one-shot turn; sends and `dispose` wait.
 
-        Raises `AgentError` unless the agent is idle.
+        A text is the label of a `MaintenanceTrigger`. Raises `AgentError` unless the agent is
+        idle. Waiting for the agent inside raises, as in its turns.
         """
 
     async def run(self, content: Content, *, source: Source = USER) -> TurnResult:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dsh_core.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
-    from dsh_core.agents import Agent
-    from dsh_core.config.model import HarnessConfig
+    from dsh_core.config.model import AgentDefinition, HarnessConfig
     from dsh_core.config.trust import TrustStore
     from dsh_core.harness import Harness
 
@@ -108,20 +107,20 @@ class CliContext:
         async with harness:
             yield harness
 
-    def check_model(self, agent: Agent) -> None:
-        """Raise `ConfigError` when an agent cannot ask any model, before it tries."""
+    def check_model(self, harness: Harness, definition: AgentDefinition) -> None:
+        """Raise `ConfigError` when an agent could not ask any model, before there is one."""
         from dsh_core import hookspecs
         from dsh_core.config.load import missing_key_error, missing_model_error
 
-        hooks = agent.hooks
+        hooks = harness.plugins.hooks_for(definition)
         if hooks.has(hookspecs.agent_request) or hooks.has(hookspecs.llm_stream):
             return  # a plugin may choose the model, or answer itself
-        model = agent.options.model
+        model = harness.options_of(definition).model
         if model is None:
             raise missing_model_error(self.config(), self.environ)
-        provider = agent.harness.llm.providers.get(model.partition("/")[0])
+        provider = harness.llm.providers.get(model.partition("/")[0])
         if provider is None:
-            known = ", ".join(agent.harness.llm.providers) or "none"
+            known = ", ".join(harness.llm.providers) or "none"
             raise ConfigError(
                 f"model {model!r} names a provider that is not configured",
                 remedy=f"Providers: {known}. Models are written PROVIDER/MODEL.",

@@ -156,9 +156,8 @@ def _agent(harness: Harness, context: CliContext, model: str | None) -> Agent:
     definition = harness.definition(context.agent)
     if model:
         definition = replace(definition, model=model)
-    agent = harness.agents.create(definition)
-    context.check_model(agent)
-    return agent
+    context.check_model(harness, definition)
+    return harness.agents.create(definition)
 
 
 def _tell_notes(

@@ -66,7 +66,8 @@ class LocalExecutor:
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            starting.add_done_callback(self._discard)
+            # The process may be there already.
+            await asyncio.shield(self._hold(_discard(starting)))
             raise
 
     async def close(self, *, grace_seconds: float = 3) -> None:
@@ -104,12 +105,6 @@ class LocalExecutor:
         streams.when_exited(lambda: self._leftovers.forget_if_gone(group))
         self._transports.add(transport)
         return LocalProcess(self, transport, streams, Family({group}, mark), strangers)
-
-    def _discard(self, starting: asyncio.Task[LocalProcess]) -> None:
-        """Kill the process of a start that was cancelled, now that it is known."""
-        if starting.cancelled() or starting.exception() is not None:
-            return
-        self._hold(starting.result().stop(grace_seconds=0))
 
     def _hold(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a task that `close` waits for."""
@@ -234,6 +229,12 @@ class _Streams(asyncio.SubprocessProtocol):
     def _close_when_over(self) -> None:
         if self._transport is not None and self.exited.is_set() and self.closed.is_set():
             self._transport.close()
+
+
+async def _discard(starting: asyncio.Task[LocalProcess]) -> None:
+    with contextlib.suppress(ToolError):
+        process = await starting
+        await process.stop(grace_seconds=0)
 
 
 async def _end_family(family: Family, kill_at: Callable[[], float]) -> None:

@@ -39,9 +39,13 @@ class Implementation:
     is_async: bool
     is_generator: bool
 
-    def call(self, values: Values, **extra: Any) -> Any:
+    def call(self, values: Values) -> Any:
         """Call the function with the arguments it asks for."""
-        return self.function(*[values[name] for name in self.arguments], **extra)
+        return self.function(*[values[name] for name in self.arguments])
+
+    def call_around(self, values: Values, call_next: Callable[..., Any]) -> Any:
+        """Call a function that takes `call_next`."""
+        return self.function(*[values[name] for name in self.arguments], call_next=call_next)
 
 
 @dataclass(frozen=True, slots=True)

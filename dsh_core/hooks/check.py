@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, MethodType
 from typing import Any
 
 import pluggy
@@ -58,7 +59,7 @@ def implementations(
 def is_function(plugin: object, attribute: str) -> bool:
     """Whether an attribute is a function or method, found without running any code for it."""
     found = inspect.getattr_static(plugin, attribute, None)
-    return isinstance(found, (staticmethod, classmethod)) or inspect.isroutine(found)
+    return isinstance(found, (FunctionType, MethodType, classmethod, staticmethod))
 
 
 def _unknown_hook(function: Callable[..., Any], hook: str, modes: Mapping[str, Mode]) -> str:

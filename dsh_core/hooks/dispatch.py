@@ -103,7 +103,9 @@ class Hooks(HookRegistry):
         failures: Failures | None = None
         for implementation in implementations:
             try:
-                self._at_once(implementation, values)
+                result = self._timed(implementation, values)
+                if result is not None and isawaitable(result):
+                    _refuse(result)
             except BaseException as error:  # noqa: BLE001 - contained by policy
                 failures = failures or Failures(chain, values, self)
                 failures.add(implementation, error)
@@ -134,9 +136,10 @@ class Hooks(HookRegistry):
         self, chain: Chain, implementations: Iterable[Implementation], values: Values
     ) -> None:
         failures: Failures | None = None
+        requests = cancel_requests()
         for implementation in implementations:
             try:
-                await self._awaited(implementation, chain.mode, values)
+                await self._awaited(implementation, chain.mode, values, requests)
             except BaseException as error:  # noqa: BLE001 - contained by policy
                 failures = failures or Failures(chain, values, self)
                 failures.add(implementation, error)
@@ -153,7 +156,7 @@ class Hooks(HookRegistry):
             await self._notify(chain, chain.plain, values)
             return
         raised, stop = await all_at_once(
-            [partial(self._awaited, one, chain.mode, values) for one in chain.plain]
+            [partial(self._awaited, one, chain.mode, values, 0) for one in chain.plain]
         )
         failures = Failures(chain, values, self)
         for implementation, error in zip(chain.plain, raised, strict=True):
@@ -177,9 +180,10 @@ class Hooks(HookRegistry):
         chain = self._chains.get(spec.__name__) or self._chain_of(spec)
         values = chain.named(args, kwargs)
         answers: list[tuple[str, R | PluginError]] = []
+        requests = cancel_requests()
         for implementation in chain.plain:
             try:
-                answer = await self._awaited(implementation, chain.mode, values)
+                answer = await self._awaited(implementation, chain.mode, values, requests)
             except BaseException as error:
                 policy = chain.mode.on_error
                 if is_stop(error):
@@ -205,7 +209,9 @@ class Hooks(HookRegistry):
         answers: list[R] = []
         for implementation in _of((plugin,), chain):
             try:
-                answer: R | None = self._at_once(implementation, values)
+                answer: R | None = self._timed(implementation, values)
+                if answer is not None and isawaitable(answer):
+                    _refuse(answer)
             except BaseException as error:
                 if is_stop(error):
                     raise
@@ -309,28 +315,30 @@ class Hooks(HookRegistry):
             self.report_slow(implementation, held, values)
         return result
 
-    def _at_once(self, implementation: Implementation, values: Values) -> Any:
-        result = self._timed(implementation, values)
-        if result is not None and isawaitable(result):
-            if iscoroutine(result):
-                result.close()
-            raise TypeError("returned an awaitable; the hook is called synchronously")
-        return result
-
-    async def _awaited(self, implementation: Implementation, mode: Mode, values: Values) -> Any:
+    async def _awaited(
+        self, implementation: Implementation, mode: Mode, values: Values, requests: int
+    ) -> Any:
+        """Call and await; `requests` says how often the task was asked to cancel before."""
         if implementation.is_async:
             running = implementation.call(values)
         else:
             running = self._timed(implementation, values)
             if running is None or not isawaitable(running):
                 return running
-        requests = cancel_requests()
         if mode.limit_seconds is None:
             result = await running
         else:
             result = await within(mode.limit_seconds, running)
-        await heed_cancellation(requests)
+        if cancel_requests() > requests:
+            await heed_cancellation(requests)
         return result
+
+
+def _refuse(awaitable: object) -> None:
+    """Raise `TypeError` for a coroutine that nobody would run."""
+    if iscoroutine(awaitable):
+        awaitable.close()
+    raise TypeError("returned an awaitable; the hook is called synchronously")
 
 
 def _of(plugins: Collection[str], chain: Chain) -> list[Implementation]:

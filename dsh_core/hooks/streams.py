@@ -101,7 +101,7 @@ class StreamChain(Run):
             return await self.go_on(following, self.replace(values, changes))
 
         if implementation.wraps:
-            return implementation.call(values, call_next=call_next)
+            return implementation.call_around(values, call_next)
         if implementation.is_async or implementation.is_generator:
             return implementation.call(values)
         return self.timed(implementation, values)
@@ -195,5 +195,6 @@ class _Link:
         """Note that the implementation has nothing more to say."""
         self.gate.is_open = False
         if self._place is not None and self._chain.ledger is not None:
-            self._chain.ledger.end(self._place, self._started, decided=not self.gate.was_used)
+            decided = self.iterator is not None and not self.gate.was_used
+            self._chain.ledger.end(self._place, self._started, decided=decided)
             self._place = None

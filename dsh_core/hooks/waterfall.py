@@ -53,7 +53,7 @@ class Run:
         self.answer = answer
         self.reports = reports
         self.values = values
-        self._culprits: dict[int, tuple[BaseException, str | None]] = {}
+        self._culprits: dict[int, tuple[BaseException, str | None]] | None = None
         draft = values.get(chain.mode.draft) if chain.mode.draft else None
         self.ledger = (
             Ledger(draft if isinstance(draft, Draft) else None, records)
@@ -71,7 +71,8 @@ class Run:
             if edge is error:
                 raise
             raise edge from error
-        await heed_cancellation(requests)
+        if cancel_requests() > requests:
+            await heed_cancellation(requests)
         return result
 
     async def whole(self) -> Any:
@@ -93,24 +94,25 @@ class Run:
         """Ask one implementation; `following` is the index of the next one."""
         if implementation.wraps:
             return await self._around(implementation, following, values)
-        entry = self.enter(implementation)
+        entry = self.enter(implementation) if self.ledger is not None else None
         result: Any = PASS
         try:
-            answered = await self._called(implementation, values)
+            answered = (
+                implementation.call(values)
+                if implementation.is_async
+                else self.timed(implementation, values)
+            )
+            if implementation.is_async or (answered is not None and isawaitable(answered)):
+                answered = await answered
             if answered is not None:
                 result = self.accepted(implementation, answered, values)
         except BaseException as error:
             self.blame(error, implementation.plugin)
             raise
         finally:
-            self.leave(entry, decided=result is not PASS)
+            if entry is not None:
+                self.leave(entry, decided=result is not PASS)
         return result
-
-    async def _called(self, implementation: Implementation, values: Values) -> Any:
-        if implementation.is_async:
-            return await implementation.call(values)
-        result = self.timed(implementation, values)
-        return await result if result is not None and isawaitable(result) else result
 
     async def _around(self, implementation: Implementation, following: int, values: Values) -> Any:
         gate = Gate()
@@ -127,10 +129,10 @@ class Run:
                 self.switch(before)
             return inner
 
-        entry = self.enter(implementation)
+        entry = self.enter(implementation) if self.ledger is not None else None
         result: Any = PASS
         try:
-            answered = await implementation.call(values, call_next=call_next)
+            answered = await implementation.call_around(values, call_next)
             if answered is not None or gate.was_used or self._may_be_none():
                 result = self.accepted(implementation, answered, values, inner)
         except BaseException as error:
@@ -138,7 +140,8 @@ class Run:
             raise
         finally:
             gate.is_open = False
-            self.leave(entry, decided=result is not PASS and result is not inner)
+            if entry is not None:
+                self.leave(entry, decided=result is not PASS and result is not inner)
         return result
 
     async def own_answer(self, values: Values) -> Any:
@@ -243,11 +246,13 @@ class Run:
 
     def blame(self, error: BaseException, plugin: str | None) -> None:
         """Remember who raised an error first, None = the core; frames it passes are innocent."""
+        if self._culprits is None:
+            self._culprits = {}
         self._culprits.setdefault(id(error), (error, plugin))
 
     def at_edge(self, error: BaseException) -> BaseException:
         """Return what leaves the chain for an error inside it."""
-        plugin = self._culprits.get(id(error), (error, None))[1]
+        plugin = (self._culprits or {}).get(id(error), (error, None))[1]
         if plugin is None or is_stop(error):
             return error
         return blamed(plugin, self.chain.hook, error, self.chain.mode.on_error)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
-from dsh_core.chunks import Chunk, Finish
+from dsh_core.chunks import Chunk, Finish, ReasoningDelta, TextDelta
+from dsh_core.codec import clean_text
 from dsh_core.content import Reasoning, Text, ToolCall, ToolResult, text_of
-from dsh_core.errors import HarnessError, LlmFailure, UserError, error_chain
+from dsh_core.errors import HarnessError, LlmFailure, PluginError, UserError, error_chain
 from dsh_core.hooks import Hooks
+from dsh_core.hooks.blame import is_stop
 from dsh_core.hooks.streams import StreamRun
 from dsh_core.llm.adapter import AdapterFactory, LlmAdapter, ModelConfig, ProviderConfig
 from dsh_core.messages import Message
@@ -17,6 +21,8 @@ from dsh_core.request import Request
 
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
+
+log = logging.getLogger("dsh.llm")
 
 CHARACTERS_PER_TOKEN = 4
 """A usual estimate for English and code; exact counting is a plugin's business."""
@@ -77,18 +83,15 @@ class Llm:
 
     def remove_owner(self, owner: str) -> None:
         """Take away everything an owner registered."""
-        gone = {name for name, (other, _) in self._factories.items() if other == owner}
-        self._retire(lambda provider: provider.adapter in gone)
-        for name in gone:
+        adapters = {name for name, (other, _) in self._factories.items() if other == owner}
+        providers = {name for name, (other, _) in self._providers.items() if other == owner}
+        self._retire(lambda p: p.adapter in adapters or p.name in providers)
+        for name in adapters:
             del self._factories[name]
-        for name in [n for n, (other, _) in self._providers.items() if other == owner]:
-            self._retire(self._named(name))
+        for name in providers:
             del self._providers[name]
-        self._changed()
-
-    @staticmethod
-    def _named(name: str) -> Callable[[ProviderConfig], bool]:
-        return lambda provider: provider.name == name
+        if adapters or providers:
+            self._changed()
 
     def _retire(self, matches: Callable[[ProviderConfig], bool]) -> None:
         """Stop handing out adapters; running calls finish on them."""
@@ -96,12 +99,17 @@ class Llm:
             self._retired.append(self._open.pop(name))
 
     async def aclose(self) -> None:
-        """Close every adapter."""
+        """Close every adapter; one that fails to is reported, and the others are closed."""
         adapters = [*self._open.values(), *self._retired]
         self._open.clear()
         self._retired.clear()
         for adapter in adapters:
-            await adapter.aclose()
+            try:
+                await adapter.aclose()
+            except BaseException as error:
+                if is_stop(error):
+                    raise
+                log.warning("an adapter did not close: %s", error_chain(error))
 
     # ------------------------------------------------------------------------ asking
 
@@ -138,19 +146,20 @@ class Llm:
 
     async def _attempt(self, request: Request) -> AsyncIterator[Chunk]:
         """Yield the adapter's chunks; an exception becomes a finish of reason `error`."""
+        iterator: AsyncIterator[Chunk] | None = None
         try:
-            adapter = self._adapter(request)
-            iterator = adapter.stream(request)
-        except Exception as error:  # noqa: BLE001 - any fault of an adapter takes one form
-            yield Finish("error", as_failure(error))
-            return
-        try:
+            iterator = self._adapter(request).stream(request)
             async for chunk in iterator:
+                kind = type(chunk)
+                if kind is not TextDelta and kind is not ReasoningDelta:
+                    chunk = _checked(chunk)
                 yield chunk
-                if type(chunk) is Finish:
+                if kind is Finish:
                     return
             yield Finish("stop")
-        except Exception as error:  # noqa: BLE001 - as above
+        except BaseException as error:
+            if is_stop(error):
+                raise
             yield Finish("error", as_failure(error))
         finally:
             closer = getattr(iterator, "aclose", None)
@@ -192,7 +201,9 @@ class Llm:
             return await hooks.waterfall(
                 hookspecs.tokens_measure, estimate, agent=agent, messages=messages
             )
-        except HarnessError:
+        except HarnessError as error:
+            if isinstance(error, PluginError):
+                hooks.report(error, {"agent": agent})
             return estimate_tokens(messages)
 
 
@@ -217,12 +228,24 @@ def _characters(message: Message) -> int:
     return count
 
 
-def as_failure(error: Exception) -> LlmFailure:
+def _checked(chunk: object) -> Chunk:
+    """Return what an adapter yielded, its endings with a failure. Raises for what is no chunk."""
+    if not isinstance(chunk, Chunk):
+        raise LlmFailure("MALFORMED_RESPONSE", f"the adapter yielded a {type(chunk).__name__}")
+    if isinstance(chunk, Finish) and chunk.failure is None:
+        if chunk.reason == "error":
+            return replace(chunk, failure=LlmFailure("UNKNOWN", "the model gave no reason"))
+        if chunk.reason == "aborted":
+            return replace(chunk, failure=LlmFailure("ABORTED", "the provider aborted the reply"))
+    return chunk
+
+
+def as_failure(error: BaseException) -> LlmFailure:
     """Give an adapter's exception the one form; its own failures stay themselves."""
     if isinstance(error, LlmFailure):
         return error
     code = "INVALID_REQUEST" if isinstance(error, UserError) else "UNKNOWN"
-    failure = LlmFailure(code, error_chain(error))
+    failure = LlmFailure(code, clean_text(error_chain(error)))
     failure.__cause__ = error
     return failure
 

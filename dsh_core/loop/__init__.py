@@ -5,6 +5,7 @@ Switch it off and install another factory through `harness.agents.set_factory` t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
 
 class AgentLoop:
     """Fills the agent factory slot while it is registered."""
+
+    @dataclass(frozen=True, slots=True)
+    class Settings:
+        """How the loop treats what does not end."""
+
+        grace_seconds: float = 5.0
+        """How long a cancelled tool may take to end before it is abandoned. Enough for a shell
+        command to die of TERM and then KILL."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
 
     @hookimpl
     def harness_start(self, harness: Harness) -> None:
@@ -41,5 +53,12 @@ class AgentLoop:
         from dsh_core.loop.agent import LoopAgent
 
         return LoopAgent(
-            harness, session, name=name, options=options, hooks=hooks, cwd=cwd, lock=lock
+            harness,
+            session,
+            name=name,
+            options=options,
+            hooks=hooks,
+            cwd=cwd,
+            lock=lock,
+            grace_seconds=self.settings.grace_seconds,
         )

@@ -10,12 +10,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
+from dsh_core.codec import clean_text
 from dsh_core.content import ToolCall
 from dsh_core.errors import HarnessError, PluginError
 from dsh_core.events import ToolCallEvent, ToolResultEvent
 from dsh_core.hooks import within
 from dsh_core.outcome import ToolOutput
-from dsh_core.policy import Call
 from dsh_core.tools.body import cancelled_output, failure
 from dsh_core.tools.pipeline import Judged, execute, judge, resolve
 from dsh_core.tools.progress import Progress
@@ -107,7 +107,8 @@ class StepCalls:
             )
         for state in group:
             assert state.task is not None
-            await asyncio.wait({state.task})
+            if not state.task.done():
+                await asyncio.wait({state.task})
             self._log_result(state, _outcome(state, was_cancelled=False))
             await self._announce(state)
 
@@ -150,6 +151,8 @@ class StepCalls:
         for state in open_states:
             self._conclude(state)
         silent = [s for s in self._states if s.output is not None and not s.is_announced]
+        if not silent or not self._agent.hooks.has(hookspecs.tools_result):
+            return
         try:
             await within(seconds, self._announce_all(silent))
         except Exception as error:  # noqa: BLE001 - the step is over anyway
@@ -210,7 +213,7 @@ class StepCalls:
         try:
             session.append(result)
         except HarnessError as error:
-            state.output = refused = ToolOutput.error("RESULT_REFUSED", "the result was refused")
+            state.output = refused = ToolOutput.error("RESULT_REFUSED", clean_text(str(error)))
             session.append_owed(
                 replace(
                     result, content=refused.content, is_error=True, code=refused.code, meta=None
@@ -236,6 +239,8 @@ async def _settled(tasks: Sequence[asyncio.Task[ToolOutput]], seconds: float) ->
 def _outcome(state: _State, *, was_cancelled: bool) -> ToolOutput:
     """Return what a call came to; `was_cancelled` = by us."""
     task, name = state.task, state.block.name
+    if task is None and state.judged is not None and state.judged.denial is not None:
+        return state.judged.denial
     if task is None or not task.done():
         return cancelled_output(started=state.is_started)
     if task.cancelled():

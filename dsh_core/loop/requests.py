@@ -1,41 +1,47 @@
 """Building requests, and logging what of them the log does not say already.
 
 Model-visible means logged: `request/header` holds model, parameters, system text and tools whenever
-they change; `request/messages` holds how plugins changed the derived messages.
+they change; `request/messages` holds how the messages differ from the derived history.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
-from dsh_core.codec import freeze
+from dsh_core.codec import clean_text, freeze
+from dsh_core.errors import PluginError
 from dsh_core.events import RequestHeader, RequestMessages
+from dsh_core.loop.prefix import Writers, common_ends, prefix_breaks, starts_with, warn
 from dsh_core.messages import Message
-from dsh_core.request import Request
+from dsh_core.request import Assembly, Request
 
 if TYPE_CHECKING:
     from dsh_core.loop.agent import LoopAgent
 
-log = logging.getLogger("dsh.loop")
-
 
 class RequestLog:
-    """Remembers the last request of an agent, to log and compare only what changes."""
+    """Remembers the last request of an agent, to log and compare only what changes.
+
+    A request can be rebuilt from the log: the last `request/header` before the attempt's first
+    chunk, and the history derived there, unless a `request/messages` of this attempt says how the
+    messages differ from the history derived where it stands.
+    """
 
     def __init__(self, agent: LoopAgent):
         self._agent = agent
+        self._writers = Writers(agent.harness.tools)
         self._header: RequestHeader | None = None
-        self._messages: tuple[Message, ...] = ()
+        self._sent: tuple[Message, ...] = ()
         self._derived: tuple[Message, ...] = ()
+        self._expected: tuple[Message, ...] = ()
+        self._is_rewritten = False
         self._generation = 0
 
     async def build(self, turn: int, step: int) -> Request:
         """Assemble the prompt, let plugins edit the request, and log what it became.
 
-        Raises `UserError` when no model is chosen.
+        Raises `UserError` when no model is chosen, `PluginError` for messages that are none.
         """
         agent = self._agent
         assembly = await agent.harness.prompt.assemble(agent)
@@ -43,7 +49,7 @@ class RequestLog:
         request = Request(
             agent.options.model or "",
             derived,
-            system=assembly.system,
+            system=clean_text(assembly.system),
             tools=assembly.tools,
             parameters=agent.options.parameters,
             stream=agent.options.stream,
@@ -65,101 +71,79 @@ class RequestLog:
             raise agent.harness.missing_model()
         built.messages = tuple(built.messages)
         built.tools = tuple(built.tools)
-        changed_by = {**_renamed(assembly.changed_by), **built.changed_by}
-        self._log_header(turn, step, built, changed_by)
-        self._log_messages(turn, step, built, derived, changed_by)
+        if built.messages is not derived:
+            _check_messages(built)
+        self._log_header(turn, step, built, assembly)
+        self._log_messages(turn, step, built, derived)
         return built
 
-    def _log_header(
-        self, turn: int, step: int, request: Request, changed_by: dict[str, str]
-    ) -> None:
+    def answered(self, turn: int, step: int) -> None:
+        """Note the first chunk: what was injected since the request was built is not in it."""
+        history = self._agent.session.messages()
+        if history is not self._derived:
+            self._log_difference(turn, step, history, None)
+
+    def _log_header(self, turn: int, step: int, request: Request, assembly: Assembly) -> None:
         last = self._header
+        parameters = freeze(dict(request.parameters))
         if (
             last is not None
-            and (last.tools is request.tools or last.tools == request.tools)
+            and (request.tools is last.tools or request.tools == last.tools)
             and (last.model, last.system) == (request.model, request.system)
-            and (last.parameters == request.parameters)
+            and last.parameters == parameters
         ):
             return
-        breaks = () if last is None else _prefix_breaks(last, request)
-        header = RequestHeader(
+        writers = self._writers.of(request, assembly)
+        breaks = () if last is None else prefix_breaks(last, request)
+        self._header = RequestHeader(
             turn,
             step,
             request.model,
             request.system,
             request.tools,
-            freeze(dict(request.parameters)),
-            changed_by=changed_by or None,
+            parameters,
+            changed_by=writers or None,
             prefix_break=breaks,
         )
-        self._agent.session.append(header)
-        self._header = header
+        self._agent.session.append(self._header)
         for name in breaks:
-            log.warning(
-                "the prompt cache is lost: %s changed (%s)", name, changed_by.get(name, "core")
-            )
+            warn(name, writers.get(name))
 
     def _log_messages(
-        self,
-        turn: int,
-        step: int,
-        request: Request,
-        derived: tuple[Message, ...],
-        changed_by: dict[str, str],
+        self, turn: int, step: int, request: Request, derived: tuple[Message, ...]
     ) -> None:
-        session = self._agent.session
-        if request.messages is not derived:
-            head, tail = common_ends(derived, request.messages)
-            middle = request.messages[head : len(request.messages) - tail]
-            writer = changed_by.get("messages")
-            if middle or head + tail != len(derived):
-                session.append(RequestMessages(turn, step, head, tail, middle, writer))
-        rewritten = request.messages is not derived or self._messages is not self._derived
+        session, messages = self._agent.session, request.messages
+        writer = request.changed_by.get("messages")
+        self._sent = messages
+        tail = self._log_difference(turn, step, session.messages(), writer)
+        was_rewritten, self._is_rewritten = self._is_rewritten, messages is not derived
         if (
-            rewritten
+            (was_rewritten or self._is_rewritten)
             and session.generation == self._generation
-            and not starts_with(request.messages, self._messages)
+            and not starts_with(messages, self._expected)
         ):
-            log.warning(
-                "the prompt cache is lost: messages changed (%s)",
-                changed_by.get("messages", "core"),
-            )
-        self._messages, self._derived = request.messages, derived
+            warn("messages", writer)
         self._generation = session.generation
+        # What a plugin puts behind the history is expected to stay behind it, and so to move.
+        self._expected = messages if tail else messages[: len(derived)]
+
+    def _log_difference(
+        self, turn: int, step: int, history: tuple[Message, ...], writer: str | None
+    ) -> int:
+        """Log how what was sent differs from the history; return how much of its end is in it."""
+        self._derived, messages = history, self._sent
+        if messages is history:
+            return len(history)
+        head, tail = common_ends(history, messages)
+        middle = messages[head : len(messages) - tail]
+        if middle or head + tail != len(history):
+            self._agent.session.append(RequestMessages(turn, step, head, tail, middle, writer))
+        return tail
 
 
-def _renamed(changed_by: object) -> dict[str, str]:
-    """An assembly's `sections` are a request's `system`."""
-    assert isinstance(changed_by, dict)
-    return {("system" if name == "sections" else name): by for name, by in changed_by.items()}
-
-
-def _prefix_breaks(last: RequestHeader, request: Request) -> tuple[str, ...]:
-    """Return which part of the cached prefix changed, for a request to the same model."""
-    if last.model != request.model:
-        return ()
-    changed = []
-    if last.tools != request.tools:
-        changed.append("tools")
-    if last.system != request.system:
-        changed.append("system")
-    return tuple(changed)
-
-
-def common_ends(before: Sequence[Message], after: Sequence[Message]) -> tuple[int, int]:
-    """Return how many messages two lists share at the head, and then at the tail."""
-    limit = min(len(before), len(after))
-    head = 0
-    while head < limit and before[head] is after[head]:
-        head += 1
-    tail = 0
-    while tail < limit - head and before[-1 - tail] is after[-1 - tail]:
-        tail += 1
-    return head, tail
-
-
-def starts_with(messages: Sequence[Message], prefix: Sequence[Message]) -> bool:
-    """Whether `messages` begins with the very messages of `prefix`, or equal ones."""
-    return len(messages) >= len(prefix) and all(
-        a is b or a == b for a, b in zip(messages, prefix, strict=False)
-    )
+def _check_messages(request: Request) -> None:
+    for message in request.messages:
+        if not isinstance(message, Message):
+            writer = request.changed_by.get("messages", "?")
+            text = f"put a {type(message).__name__} among the messages"
+            raise PluginError(writer, hookspecs.agent_request.__name__, text)

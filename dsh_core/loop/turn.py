@@ -191,7 +191,8 @@ class Turn:
             default=default,
         )
         if isinstance(decision, TurnEndReason):
-            return seal(TurnEnd(self.number, decision)).reason
+            reason: TurnEndReason = seal(TurnEnd(self.number, decision)).reason
+            return reason
         if decision or outcome.was_steered or self._agent.inbox.steering:
             return None
         return MaxTokens() if self._was_cut else Completed()

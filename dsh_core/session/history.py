@@ -8,7 +8,9 @@ gave, both included, in the order of the history.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from dsh_core.content import Block, Text, ToolCall, ToolResult
 from dsh_core.errors import SessionError
@@ -59,6 +61,16 @@ class History:
         self._origins: list[_Origin] = []
         self._group: _Group | None = None
         self._cached: tuple[Message, ...] | None = ()
+        self._takes: dict[type[EventData], Callable[[int, Any], None]] = {
+            UserMessage: self._take_input,
+            ContextMessage: self._take_input,
+            SteeringMessage: self._take_input,
+            AssistantMessage: self._take_reply,
+            ToolCallEvent: self._take_call,
+            ToolResultEvent: self._take_result,
+            StepEnd: self._settle,
+            TurnEnd: self._settle,
+        }
 
     def messages(self) -> tuple[Message, ...]:
         """Return the settled history; the same tuple until something is added."""
@@ -79,18 +91,9 @@ class History:
 
     def feed(self, event: Event) -> None:
         """Take one event. Constant time, except for replacements."""
-        match event.data:
-            case UserMessage() | ContextMessage() | SteeringMessage() as data:
-                self._take_input(event.seq, data)
-            case AssistantMessage() as data:
-                self._take_reply(event.seq, data)
-            case ToolCallEvent(call_id=call_id, verdict="allow"):
-                if self._group is not None:
-                    self._group.started.append(call_id)
-            case ToolResultEvent() as data:
-                self._take_result(event.seq, data)
-            case StepEnd() | TurnEnd():
-                self._settle(event.seq)
+        take = self._takes.get(type(event.data))
+        if take is not None:
+            take(event.seq, event.data)
 
     def _take_input(self, seq: int, data: UserMessage | ContextMessage | SteeringMessage) -> None:
         message = input_message(data)
@@ -118,6 +121,10 @@ class History:
         else:
             self._add(seq, message, seq)
 
+    def _take_call(self, seq: int, data: ToolCallEvent) -> None:
+        if self._group is not None and data.verdict == "allow":
+            self._group.started.append(data.call_id)
+
     def _take_result(self, seq: int, data: ToolResultEvent) -> None:
         message = result_message(data)
         if data.replaces is not None:
@@ -135,7 +142,7 @@ class History:
         if all(group.results):
             self._settle(seq)
 
-    def _settle(self, seq: int) -> None:
+    def _settle(self, seq: int, data: EventData | None = None) -> None:
         """Close the open group; a call that never got its result gets one that says so."""
         group = self._group
         if group is None:

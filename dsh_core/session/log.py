@@ -40,6 +40,8 @@ log = logging.getLogger("dsh.session")
 
 D = TypeVar("D", bound=Tagged)
 
+_MARKERS = frozenset({TurnStart, TurnEnd, StepStart, StepEnd})
+
 
 class Session:
     """An append-only log of events and the views folded from it.
@@ -258,15 +260,19 @@ class Session:
         """Refuse what lies in no turn, and turns and steps that do not count on."""
         if self._is_publishing:
             raise SessionError(f"{data.type}: an append from inside a session hook is refused")
+        if self._turn is None and not isinstance(data, TurnStart):
+            raise SessionError(
+                f"{data.type}: no turn is open; `session.record` wraps an event in one"
+            )
+        if type(data) in _MARKERS:
+            self._check_marker(data)
+
+    def _check_marker(self, data: EventData) -> None:
         match data:
             case TurnStart(turn):
                 if self._turn is not None:
                     raise SessionError(f"turn {self._turn} is open; a turn cannot start in it")
                 _count(data, turn, self._last_turn + 1)
-            case _ if self._turn is None:
-                raise SessionError(
-                    f"{data.type}: no turn is open; `session.record` wraps an event in one"
-                )
             case TurnEnd(turn):
                 _count(data, turn, self._turn)
                 if self._step is not None:
@@ -295,6 +301,9 @@ class Session:
 
     def _commit(self, event: Event) -> None:
         self._events.append(event)
+        self._history.feed(event)
+        if type(event.data) not in _MARKERS:
+            return
         match event.data:
             case TurnStart(turn=turn):
                 self._turn = self._last_turn = turn
@@ -304,7 +313,6 @@ class Session:
                 self._step = step
             case StepEnd():
                 self._step = None
-        self._history.feed(event)
 
     def _publish(self, event: Event) -> None:
         self._is_publishing = True

@@ -20,9 +20,7 @@ class HookLab:
 
     """
 
-    def __init__(
-        self, *specs: Callable[..., Any], tracer: Tracer | None = None, **plugins: object
-    ):
+    def __init__(self, *specs: Callable[..., Any], tracer: Tracer | None = None, **plugins: object):
         self.reported: list[PluginError] = []
         self.reported_with: list[Mapping[str, Any]] = []
         self.order = list(plugins)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dsh_core.codec import clean_text
-from dsh_core.content import Block, Text
+from dsh_core.codec import clean_text, freeze, seal
+from dsh_core.content import Block, Text, ToolResult, clean_block
 from dsh_core.errors import ToolError, UserError, error_chain
 from dsh_core.hooks.blame import is_stop
 from dsh_core.hooks.dispatch import DeadlineError, within
@@ -45,26 +46,26 @@ def failure(name: str, error: BaseException) -> ToolOutput:
 
 
 async def _bounded(tool: Tool, context: ToolContext, values: Mapping[str, Any]) -> Any:
-    arguments = {**values, "ctx": context} if tool.wants_context else dict(values)
-    if tool.is_async:
-        running = tool.function(**arguments)
-    else:
-        running = in_daemon_thread(partial(tool.function, **arguments), tool.name)
+    running = _call(tool, {**values, "ctx": context} if tool.wants_context else dict(values))
     if tool.timeout_seconds is not None:
         return await within(tool.timeout_seconds, running)
     return await running
 
 
+async def _call(tool: Tool, arguments: dict[str, Any]) -> Any:
+    if tool.is_async:
+        return await tool.function(**arguments)
+    result = await in_daemon_thread(partial(tool.function, **arguments), tool.name)
+    return await result if inspect.isawaitable(result) else result
+
+
 def as_output(result: Any) -> ToolOutput:
-    """Give what a body returned its form: text and blocks as they are, other values as JSON."""
+    """Give what a body returned its form: text and blocks as they are, other values as JSON.
+
+    Raises `ToolError` with code INVALID_TOOL_OUTPUT for what has none.
+    """
     if isinstance(result, ToolOutput):
-        return ToolOutput(
-            _cleaned(result.content),
-            is_error=result.is_error,
-            code=result.code,
-            meta=result.meta,
-            ends_turn=result.ends_turn,
-        )
+        return _checked(result)
     if isinstance(result, str):
         return ToolOutput((Text(clean_text(result)),))
     if result is None:
@@ -76,8 +77,30 @@ def as_output(result: Any) -> ToolOutput:
         and result
         and all(isinstance(block, Block) for block in result)
     ):
-        return ToolOutput(_cleaned(tuple(result)))
+        return ToolOutput(_cleaned(result))
     return ToolOutput((Text(clean_text(_as_json(result))),))
+
+
+def _checked(output: ToolOutput) -> ToolOutput:
+    content: Any = output.content
+    meta: Any = output.meta
+    if isinstance(content, (str, Block)):
+        content = (Text(content),) if isinstance(content, str) else (content,)
+    if meta is not None and not isinstance(meta, Mapping):
+        raise _invalid(f"meta is a {type(meta).__name__}, not a mapping")
+    if output.code is not None and not isinstance(output.code, str):
+        raise _invalid(f"code is a {type(output.code).__name__}, not text")
+    try:
+        frozen = None if meta is None else freeze(meta)
+    except ValueError as error:
+        raise _invalid(f"meta: {error}") from None
+    return ToolOutput(
+        _cleaned(content), bool(output.is_error), output.code, frozen, bool(output.ends_turn)
+    )
+
+
+def _invalid(what: str) -> ToolError:
+    return ToolError(f"the tool's output cannot be used: {what}", code="INVALID_TOOL_OUTPUT")
 
 
 def _as_json(result: Any) -> str:
@@ -86,10 +109,7 @@ def _as_json(result: Any) -> str:
     try:
         return json.dumps(result, ensure_ascii=False, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ToolError(
-            f"the tool returned a {type(result).__name__} that is not JSON: {error}",
-            code="INVALID_TOOL_OUTPUT",
-        ) from error
+        raise _invalid(f"a {type(result).__name__} that is not JSON: {error}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -103,10 +123,14 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _cleaned(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    return tuple(
-        Text(clean_text(block.text)) if isinstance(block, Text) else block for block in blocks
-    )
+def _cleaned(blocks: Any) -> tuple[Block, ...]:
+    """Return blocks that can be logged. Raises `ToolError` for anything else."""
+    try:
+        sealed = seal(ToolResult("", tuple(map(clean_block, blocks))))
+    except (TypeError, ValueError) as error:
+        raise _invalid(str(error)) from None
+    content: tuple[Block, ...] = sealed.content
+    return content
 
 
 def cancelled_output(*, started: bool) -> ToolOutput:

@@ -5,17 +5,16 @@ Nothing here raises for what a model, a tool or a plugin does wrong: every call 
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dsh_core import hookspecs
-from dsh_core.codec import freeze
+from dsh_core.codec import clean_text, freeze
 from dsh_core.content import ToolCall
-from dsh_core.errors import PluginError
+from dsh_core.errors import HarnessError, PluginError, ToolError, error_chain
 from dsh_core.events import ApprovalAsked, ApprovalDecided
 from dsh_core.hooks.blame import is_stop
 from dsh_core.outcome import ToolOutput
@@ -63,10 +62,11 @@ def resolve(agent: Agent, block: ToolCall, turn: int, step: int) -> tuple[Call, 
             arguments, values = validated.arguments, validated.values
     except (BadArgumentsError, InvalidArgumentsError, ValueError) as error:
         problem = str(error)
+    except Exception as error:  # noqa: BLE001 - a tool whose schema cannot be made fails its calls only
+        problem = f"the arguments cannot be checked: {error_chain(error)}"
     if tool is None:
         listed = ", ".join(tools) or "none"
         problem = f"there is no tool {block.name[:80]!r}; tools: {listed}"
-    declared = (tool.declared_effects if tool is not None else None) or (MAY_WRITE,)
     call = Call(
         block.id,
         block.name,
@@ -76,7 +76,7 @@ def resolve(agent: Agent, block: ToolCall, turn: int, step: int) -> tuple[Call, 
         step,
         known=tool is not None,
         problem=problem,
-        effects=declared,
+        effects=(tool.declared_effects if tool is not None else None) or (MAY_WRITE,),
         values=values,
     )
     return call, tool
@@ -102,7 +102,7 @@ async def judge(agent: Agent, block: ToolCall, turn: int, step: int) -> Judged:
 
 
 def _denied(message: str) -> ToolOutput:
-    return ToolOutput.error("DENIED", f"denied: {message}" if message else "denied")
+    return ToolOutput.error("DENIED", clean_text(f"denied: {message}" if message else "denied"))
 
 
 async def _effects(agent: Agent, call: Call, tool: Tool | None) -> tuple[Effect, ...]:
@@ -113,7 +113,9 @@ async def _effects(agent: Agent, call: Call, tool: Tool | None) -> tuple[Effect,
     for plugin, answer in await agent.hooks.collect(hookspecs.tool_effects, agent=agent, call=call):
         if isinstance(answer, PluginError):
             effects.append(MAY_WRITE)
-        elif isinstance(answer, (list, tuple)) and all(isinstance(e, Effect) for e in answer):
+        elif isinstance(answer, (list, tuple, set, frozenset)) and all(
+            isinstance(effect, Effect) for effect in answer
+        ):
             effects.extend(answer)
         else:
             effects.append(MAY_WRITE)
@@ -143,7 +145,10 @@ def _report_junk(agent: Agent, plugin: str, hook: str, answer: object) -> None:
 
 
 async def _ask(agent: Agent, call: Call, plugin: str | None, verdict: Verdict) -> Approval:
-    """Put the question to whoever answers; log question and answer as a pair."""
+    """Put the question to whoever answers; log question and answer as a pair.
+
+    A question or an answer that cannot be logged is a denial.
+    """
     request = ApprovalRequest(
         uuid.uuid4().hex[:12],
         call,
@@ -153,19 +158,28 @@ async def _ask(agent: Agent, call: Call, plugin: str | None, verdict: Verdict) -
         offers=verdict.offers,
         user_only=verdict.user_only,
     )
-    session = agent.session
-    session.append(
-        ApprovalAsked(
-            request.id, call.id, call.name, request.message, plugin=plugin, rule=request.rule
-        )
+    asked = ApprovalAsked(
+        request.id,
+        call.id,
+        call.name,
+        clean_text(request.message),
+        plugin=plugin,
+        rule=None if request.rule is None else clean_text(request.rule),
     )
-    approval = Approval(False, "the question was interrupted")
     try:
-        approval = await _answer(agent, request)
-    finally:
-        session.append(
-            ApprovalDecided(request.id, approval.allowed, approval.scope, approval.message)
-        )
+        agent.session.append(asked)
+        approval = Approval(False, "the question was interrupted")
+        try:
+            approval = await _answer(agent, request)
+        finally:
+            agent.session.append(
+                ApprovalDecided(
+                    request.id, approval.allowed, approval.scope, clean_text(approval.message)
+                )
+            )
+    except HarnessError as error:
+        agent.report_error(error)
+        return Approval(False, f"nobody could be asked: {error}")
     return approval
 
 
@@ -173,24 +187,31 @@ async def _answer(agent: Agent, request: ApprovalRequest) -> Approval:
     async def nobody(agent: Agent, request: ApprovalRequest) -> Approval:
         return Approval(False, request.message)
 
+    hook = hookspecs.approval_request
     try:
-        return await agent.hooks.waterfall(
-            hookspecs.approval_request, nobody, agent=agent, request=request
-        )
+        approval = await agent.hooks.waterfall(hook, nobody, agent=agent, request=request)
     except BaseException as error:
         if is_stop(error):
             raise
         named = error if isinstance(error, PluginError) else None
-        agent.hooks.report(
-            named or PluginError("?", "approval_request", str(error)), {"agent": agent}
-        )
+        agent.hooks.report(named or PluginError("?", hook.__name__, str(error)), {"agent": agent})
         return Approval(False, f"nobody could be asked: {error}")
+    if isinstance(approval.allowed, bool) and all(
+        isinstance(text, str) for text in (approval.message, approval.scope)
+    ):
+        return approval
+    _report_junk(agent, "?", hook.__name__, approval.allowed)
+    return Approval(False, "the answer cannot be used")
 
 
-async def execute(agent: Agent, judged: Judged) -> ToolOutput:
-    """Run an allowed call through `tools_execute` and bound its output."""
+async def execute(
+    agent: Agent, judged: Judged, progress: Progress, started: Callable[[], None]
+) -> ToolOutput:
+    """Run an allowed call through `tools_execute` and bound its output.
+
+    `started` is called just before the body is.
+    """
     call, tool = judged.call, judged.tool
-    progress = Progress(agent.session, call, asyncio.get_running_loop())
     context = ToolContext(
         agent,
         agent.cwd,
@@ -208,6 +229,7 @@ async def execute(agent: Agent, judged: Judged) -> ToolOutput:
             return ToolOutput.error("UNKNOWN_TOOL", call.problem or f"{call.name} is gone")
         if call.problem is not None:
             return ToolOutput.error("INVALID_ARGS", call.problem)
+        started()
         return await run_body(tool, context, call.values)
 
     try:
@@ -217,19 +239,23 @@ async def execute(agent: Agent, judged: Judged) -> ToolOutput:
             raise
         if isinstance(error, PluginError):
             agent.hooks.report(error, {"agent": agent})
-        output = failure(call.name, error)
-    finally:
-        progress.close()
+        output = failure(call.name, _chosen_by_plugin(error))
     return _bound(agent, tool, call, output)
+
+
+def _chosen_by_plugin(error: BaseException) -> BaseException:
+    """A wrapper may choose code and text of the result, as a body may."""
+    cause = error.__cause__
+    return cause if isinstance(error, PluginError) and isinstance(cause, ToolError) else error
 
 
 def _bound(agent: Agent, tool: Tool | None, call: Call, output: ToolOutput) -> ToolOutput:
     limit = tool.inline_limit_bytes if tool is not None else None
     harness = agent.harness
     try:
-        if output.meta is not None:
-            freeze(output.meta)
         output = as_output(output)
-    except ValueError as error:
-        return ToolOutput.error("INVALID_TOOL_OUTPUT", f"meta of {call.name}: {error}")
-    return bounded(output, call.name, limit or harness.inline_limit_bytes, harness.spill.save)
+        return bounded(output, call.name, limit or harness.inline_limit_bytes, harness.spill.save)
+    except Exception as error:  # noqa: BLE001 - whatever a plugin made of the output
+        if not isinstance(error, ToolError):
+            error = ToolError(f"{call.name}: {error_chain(error)}", code="INVALID_TOOL_OUTPUT")
+        return failure(call.name, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING
 
 from dsh_core.codec import clean_text
@@ -18,20 +19,28 @@ LIMIT_CHARACTERS = 500
 
 
 class Progress:
-    """Collects a call's progress; the newest text wins within an interval."""
+    """Collects a call's progress; the newest text wins within an interval.
 
-    def __init__(self, session: Session, call: Call, loop: asyncio.AbstractEventLoop):
+    Made on the event loop's thread. Nothing is written after `close`.
+    """
+
+    def __init__(self, session: Session, call: Call):
         self._session = session
         self._call = call
-        self._loop = loop
-        self._pending: str | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._newest: deque[str] = deque(maxlen=1)  # threads append, the loop pops: both atomic
+        self._is_awaited = False
         self._is_closed = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def report(self, text: str) -> None:
         """Take a line of progress, from any thread. Never raises."""
+        self._newest.append(text if isinstance(text, str) else f"({type(text).__name__})")
+        if self._is_awaited or self._is_closed:
+            return  # whoever looks next takes the newest text
+        self._is_awaited = True
         try:
-            self._loop.call_soon_threadsafe(self._take, text)
+            self._loop.call_soon_threadsafe(self._look)
         except RuntimeError:
             return  # the loop is closed: nobody looks any more
 
@@ -41,24 +50,23 @@ class Progress:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _take(self, text: str) -> None:
-        if self._is_closed:
-            return
-        self._pending = clean_text(text)[-LIMIT_CHARACTERS:]
+    def _look(self) -> None:
         if self._timer is None:
-            self._write()
-            self._timer = self._loop.call_later(INTERVAL_SECONDS, self._tick)
+            self._tick()
 
     def _tick(self) -> None:
+        """Write the newest text; look again after the interval, until there is none."""
         self._timer = None
-        if self._pending is not None and not self._is_closed:
-            self._write()
-            self._timer = self._loop.call_later(INTERVAL_SECONDS, self._tick)
+        self._is_awaited = False  # before the look: a text that comes from now on is announced
+        if self._is_closed or not self._newest:
+            return
+        self._is_awaited = True
+        self._timer = self._loop.call_later(INTERVAL_SECONDS, self._tick)
+        self._write(clean_text(self._newest.pop())[-LIMIT_CHARACTERS:])
 
-    def _write(self) -> None:
-        text, self._pending = self._pending or "", None
+    def _write(self, text: str) -> None:
         call = self._call
         try:
             self._session.append(ToolProgress(call.turn, call.step, call.id, text))
         except HarnessError:
-            self._is_closed = True  # refused by a plugin, or the turn is over: progress may stop
+            self.close()  # refused by a plugin, or the turn is over: progress may stop

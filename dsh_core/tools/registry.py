@@ -43,6 +43,7 @@ class Tools:
         self._entries: list[_Entry] = []
         self._overridden: set[tuple[Hooks, str]] = set()
         self._views: dict[Hooks, Mapping[str, Tool]] = {}
+        self._chosen: dict[tuple[Hooks, tuple[str, ...]], Mapping[str, Tool]] = {}
         self._schemas: dict[tuple[Hooks, tuple[str, ...] | None], tuple[ToolSchema, ...]] = {}
 
     def register(self, tool: Tool, *, owner: str, hooks: Hooks | None = None) -> Callable[[], None]:
@@ -92,10 +93,14 @@ class Tools:
 
     def for_agent(self, hooks: Hooks, names: tuple[str, ...] | None) -> Mapping[str, Tool]:
         """Return the tools an agent may use: the visible ones, or those of them it names."""
-        view = self.visible(hooks)
         if names is None:
-            return view
-        return {name: tool for name, tool in view.items() if name in names}
+            return self.visible(hooks)
+        chosen = self._chosen.get((hooks, names))
+        if chosen is None:
+            view = self.visible(hooks)
+            chosen = {name: tool for name, tool in view.items() if name in names}
+            self._chosen[hooks, names] = chosen
+        return chosen
 
     def schemas(self, hooks: Hooks, names: tuple[str, ...] | None) -> tuple[ToolSchema, ...]:
         """Return what the model sees of an agent's tools; the same tuple until tools change."""
@@ -147,6 +152,7 @@ class Tools:
 
     def _invalidate(self) -> None:
         self._views.clear()
+        self._chosen.clear()
         self._schemas.clear()
         self._changed()
 
