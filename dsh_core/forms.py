@@ -258,7 +258,7 @@ def _union(options: tuple[Any, ...]) -> Form:
             return None
         if only:
             return only.seal(value, depth)
-        return first([lambda v, form=form: form.seal(v, depth) for form in forms], value)
+        return first([_sealing(form, depth) for form in forms], value)
 
     return Form(read, seal, is_optional)
 
@@ -270,7 +270,7 @@ def _list(item: Form) -> Form:
         return _each(value, item.read)
 
     def seal(value: Any, depth: int) -> tuple[Any, ...]:
-        parts = _each(value, lambda part: item.seal(part, depth))
+        parts = _each(value, _sealing(item, depth))
         return value if type(value) is tuple and all(map(is_, parts, value)) else parts
 
     return Form(read, seal)
@@ -289,9 +289,13 @@ def _row(items: list[Form]) -> Form:
         return fit(value, [item.read for item in items])
 
     def seal(value: Any, depth: int) -> tuple[Any, ...]:
-        return fit(value, [lambda part, item=item: item.seal(part, depth) for item in items])
+        return fit(value, [_sealing(item, depth) for item in items])
 
     return Form(read, seal)
+
+
+def _sealing(form: Form, depth: int) -> Callable[[Any], Any]:
+    return lambda value: form.seal(value, depth)
 
 
 def _each(value: Any, convert: Callable[[Any], Any]) -> tuple[Any, ...]:
@@ -320,7 +324,7 @@ def _mapping(item: Form) -> Form:
         return each(value, item.read, repair=True)
 
     def seal(value: Any, depth: int) -> Mapping[str, Any]:
-        return each(value, lambda part: item.seal(part, depth), repair=False)
+        return each(value, _sealing(item, depth), repair=False)
 
     return Form(read, seal)
 

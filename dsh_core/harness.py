@@ -26,7 +26,7 @@ from dsh_core.events import PluginTrace
 from dsh_core.llm import Llm, ProviderConfig
 from dsh_core.plugins import Plugins
 from dsh_core.prompt import Prompt
-from dsh_core.session import Session, Sessions, Store
+from dsh_core.session import Sessions, Store
 from dsh_core.tools import Tools
 from dsh_core.tools.spill import INLINE_LIMIT_BYTES, SpillFolder
 
@@ -66,6 +66,7 @@ class Harness:
         self.spill = SpillFolder()
         self.store: Store | None = None
         self.is_running = False
+        self._telling: set[str] = set()
         self.plugins = Plugins(
             self,
             self.config,
@@ -105,10 +106,11 @@ class Harness:
         self.plugins.load()
         hooks = self.plugins.base
         try:
-            self.store = await hooks.waterfall(hookspecs.session_store, _no_store, harness=self)
-            await hooks.notify(hookspecs.harness_start, harness=self)
+            with self.plugins.starting():
+                self.store = await hooks.waterfall(hookspecs.session_store, _no_store, harness=self)
+                await hooks.notify(hookspecs.harness_start, harness=self)
         except BaseException:
-            await self.plugins.stop()
+            await self._stop_parts()
             raise
         self.is_running = True
         for definition in self.config.agents.values():
@@ -129,6 +131,9 @@ class Harness:
         agents = self.agents.list()
         await asyncio.gather(*(agent.dispose() for agent in agents))
         await self.sessions.settle()
+        await self._stop_parts()
+
+    async def _stop_parts(self) -> None:
         await self.plugins.stop()
         await self.llm.aclose()
         self.spill.remove()
@@ -208,16 +213,19 @@ class Harness:
     # ----------------------------------------------------------------------- reports
 
     def report_error(self, agent: Agent, turn: int, step: int, error: BaseException) -> None:
-        """Tell plugins about a failure, and the log."""
+        """Tell plugins about a failure, and the log; one inside `agent_error` only the log."""
         log.warning("agent %s: %s", agent.name, error_chain(error))
-        agent.hooks.emit(hookspecs.agent_error, agent=agent, turn=turn, step=step, error=error)
+        if agent.id in self._telling:
+            return
+        self._telling.add(agent.id)
+        try:
+            agent.hooks.emit(hookspecs.agent_error, agent=agent, turn=turn, step=step, error=error)
+        finally:
+            self._telling.discard(agent.id)
 
     def _report(self, error: PluginError, values: Mapping[str, Any]) -> None:
         """Report a failure that changes nothing; one inside `agent_error` goes to the log only."""
-        session: Session | None = values.get("session")
-        agent = values.get("agent")
-        if agent is None and session is not None:
-            agent = self.agents.get(session.id)
+        agent = _agent_in(values, self.agents)
         if agent is None or error.hook == hookspecs.agent_error.__name__:
             log.error("%s", error_chain(error))
             return
@@ -238,6 +246,15 @@ class Harness:
             log.info("trace %s %.6f s %s", hook, seconds, ran)
             return
         session.append(PluginTrace(hook, round(seconds, 6), ran))
+
+
+def _agent_in(values: Mapping[str, Any], agents: Agents) -> Agent | None:
+    """Return the live agent that a hook's arguments are about, whatever a plugin calls its own."""
+    for name in ("agent", "session"):
+        subject = agents.get(getattr(values.get(name), "id", ""))
+        if subject is not None:
+            return subject
+    return None
 
 
 async def _no_store(harness: Harness) -> Store | None:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from offline import offline, request_text
 
 from dsh_core import Approval, HarnessConfig, Layer, Text, ToolCall, Verdict, hookimpl, tool
 from dsh_core.builtin.dsml import MarkupError, read_calls, with_calls
@@ -18,7 +19,6 @@ from dsh_core.events import (
     ToolResultEvent,
 )
 from dsh_core.messages import Message
-from offline import offline, request_text
 
 CALL = (
     "<｜DSML｜tool_calls>\n"

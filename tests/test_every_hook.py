@@ -11,13 +11,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from offline import calling, offline
 
 from dsh_core import Request, ToolContext, hookimpl, hookspecs, tool
 from dsh_core.events import Errored, ErrorEvent, TurnEnd
 from dsh_core.hooks.dispatch import specs_in
 from dsh_core.marks import OnError
 from dsh_core.testing.log import assert_balanced
-from offline import calling, offline
 
 HERE = Path(__file__).parent
 MODES = dict(specs_in(hookspecs))

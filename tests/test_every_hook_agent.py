@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from offline import calling, offline, request_text
 
 from dsh_core import Agent, PluginError, ToolContext, error_chain, hookimpl, text_of, tool
 from dsh_core.events import Aborted, Errored, ErrorEvent, LimitReached, SteeringMessage, TurnEnd
-from offline import calling, offline, request_text
 
 
 @tool
@@ -52,12 +52,10 @@ async def test_hook_agent_disposed_cleans_up_after_the_agent(tmp_path: Path) -> 
 
 async def test_hook_agent_status_gives_an_idle_agent_more_work() -> None:
     class Feeds:
-        left = ["And the tests?"]
-
         @hookimpl
         def agent_status(self, agent: Agent, status: str) -> None:
-            if status == "idle" and self.left:
-                agent.send(self.left.pop())
+            if status == "idle" and agent.session.last_turn == 1:
+                agent.send("And the tests?")
 
     async with offline("Written.", "Tested.", plugin=Feeds()) as stage:
         result = await stage.agent.run("Write it.")
@@ -138,17 +136,18 @@ async def test_hook_agent_step_end_makes_the_turn_go_on() -> None:
 
 
 async def test_hook_agent_turn_continuation_decides_about_another_step() -> None:
-    class ThreeSteps:
-        asked: list[bool] = []
+    defaults: list[bool] = []
 
+    class ThreeSteps:
         @hookimpl
         async def agent_turn_continuation(self, default: bool) -> bool | LimitReached:
-            self.asked.append(default)
-            return True if len(self.asked) < 3 else LimitReached("patience", "enough")
+            defaults.append(default)
+            return True if len(defaults) < 3 else LimitReached("patience", "enough")
 
     async with offline("one", "two", "three", "four", plugin=ThreeSteps()) as stage:
         result = await stage.agent.run("go")
 
+    assert defaults == [False, False, False]
     assert len(stage.requests) == 3
     assert result.reason == LimitReached("patience", "enough")
 

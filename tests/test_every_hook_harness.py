@@ -8,16 +8,17 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from offline import offline
 
 from dsh_core import (
     AdapterFactory,
     Agent,
     AgentDefinition,
     Chunk,
-    ConfigError,
     Finish,
     Harness,
     HarnessConfig,
+    HarnessError,
     ModelConfig,
     ProviderConfig,
     Request,
@@ -26,7 +27,6 @@ from dsh_core import (
     hookimpl,
     tool,
 )
-from offline import offline
 
 LOUD = """
 from dsh_core import hookimpl
@@ -162,7 +162,7 @@ async def test_hook_harness_start_refuses_to_start() -> None:
         async def harness_start(self) -> None:
             raise OSError("the index is locked")
 
-    with pytest.raises((ConfigError, Exception), match="the index is locked"):
+    with pytest.raises(HarnessError, match="the index is locked"):
         async with offline(plugin=Broken()):
             pytest.fail("it started")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from offline import offline
 
 from dsh_core import (
     Agent,
@@ -29,7 +30,6 @@ from dsh_core import (
 )
 from dsh_core.chunks import BlockEnd
 from dsh_core.events import Aborted, AssistantMessage, ErrorEvent, RequestHeader
-from offline import offline
 
 
 @tool(read_only=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from offline import offline, request_text
+
 from dsh_core import Event, Harness, Session, SessionHeader, Text, UserError, hookimpl
 from dsh_core.events import ContextMessage, ErrorEvent, UserMessage
 from dsh_core.messages import PluginSource
 from dsh_core.session.store import StoredSession
-from offline import offline, request_text
 
 
 async def test_hook_session_created_writes_the_first_event() -> None:
@@ -34,7 +35,8 @@ async def test_hook_session_validate_keeps_an_event_out_of_the_log() -> None:
                 raise ValueError("a password")
 
     async with offline("ok", plugin=Guards()) as stage:
-        await stage.agent.run("My password is hunter2.")
+        stage.agent.send("My password is hunter2.")
+        await stage.agent.when_idle()
         await stage.agent.run("Hello.")
 
     assert [error.plugin for error in stage.logged(ErrorEvent)] == ["it"]

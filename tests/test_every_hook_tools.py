@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from offline import calling, offline, request_text
 
 from dsh_core import (
     Agent,
@@ -28,7 +29,6 @@ from dsh_core import (
     tool,
 )
 from dsh_core.events import ApprovalDecided, ToolCallEvent, ToolResultEvent
-from offline import calling, offline, request_text
 
 
 class Paint:

@@ -302,8 +302,9 @@ async def main():
     executor = LocalExecutor()
     for command in sys.argv[3:]:
         await executor.start(Command(("bash", "-c", command), cwd, dict(os.environ)))
-    while not ((cwd / "kid").exists() and (cwd / "ready").exists()):
-        await asyncio.sleep(0.01)
+    for name in ("kid", "lead"):
+        while not ((cwd / name).exists() and (cwd / name).read_text().strip()):
+            await asyncio.sleep(0.01)
     (cwd / "guardian").write_text(str(executor._leftovers._guardian.pid))
     exec(sys.argv[1])
 
@@ -322,7 +323,7 @@ WAYS_OUT = {
 
 @pytest.mark.parametrize("way", WAYS_OUT.values(), ids=WAYS_OUT.keys())
 async def test_no_process_outlives_the_harness_however_it_goes(tmp_path: Path, way: str) -> None:
-    commands = [f"setsid {STUBBORN} & touch ready; exit", "echo $$ > lead; exec sleep 300"]
+    commands = [f"setsid {STUBBORN} & exit", "echo $$ > lead; exec sleep 300"]
     harness = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "ignore", "-c", HARNESS, way, str(tmp_path), *commands),
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -345,7 +346,7 @@ pid = int((cwd / "lead").read_text())
 os.kill(pid, 0)
 (cwd / "alive").touch()
 """
-    command = "echo $$ > lead; touch ready; exec sleep 300"
+    command = "echo $$ > lead; exec sleep 300"
     harness = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "ignore", "-c", HARNESS, way, str(tmp_path), command),
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

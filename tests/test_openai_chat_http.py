@@ -10,15 +10,6 @@ from email.utils import formatdate
 from typing import Any
 
 import pytest
-
-from dsh_core.adapters.openai_chat import FACTORY, OpenAIChat
-from dsh_core.chunks import BlockAssembler, BlockStart, Chunk, Finish, TextDelta, Usage, UsageChunk
-from dsh_core.content import Reasoning, Text, ToolCall
-from dsh_core.errors import ConfigError, LlmFailure, error_chain
-from dsh_core.llm.adapter import ProviderConfig
-from dsh_core.messages import Message
-from dsh_core.request import Request
-from dsh_core.secret import Secret
 from wire_server import (
     DONE,
     END,
@@ -35,6 +26,15 @@ from wire_server import (
     reset,
     sse,
 )
+
+from dsh_core.adapters.openai_chat import FACTORY, OpenAIChat
+from dsh_core.chunks import BlockAssembler, BlockStart, Chunk, Finish, TextDelta, Usage, UsageChunk
+from dsh_core.content import Reasoning, Text, ToolCall
+from dsh_core.errors import ConfigError, LlmFailure, error_chain
+from dsh_core.llm.adapter import ProviderConfig
+from dsh_core.messages import Message
+from dsh_core.request import Request
+from dsh_core.secret import Secret
 
 KEY = "sk-KEYTEXT-0123456789"
 MESSAGES = (Message("user", (Text("hi"),)),)
@@ -294,13 +294,13 @@ async def test_nothing_after_done_is_read() -> None:
 async def test_a_server_that_holds_the_stream_open_after_done_is_not_waited_for(
     clock: Clock,
 ) -> None:
-    steps = [SSE_HEAD, piece(delta("stop", content="a")), piece(DONE), asyncio.Event()]
+    steps = [SSE_HEAD, piece(delta("stop", content="a") + DONE), asyncio.Event()]
     async with WireServer(steps) as server, adapter(server.url) as opened:
         seen: list[Chunk] = []
         task = asyncio.create_task(gather_into(seen, opened))
         await until(lambda: seen)
-        await clock.advance(1)
-        await task
+        await clock.advance(0.3)
+        assert task.done()
         assert text_of(seen) == "a"
         await server.gone.wait()
 
@@ -377,6 +377,16 @@ async def test_one_object_in_answer_to_a_stream_request_is_taken() -> None:
     pretty = json.dumps(COMPLETION, indent=2).replace("\n", "\n\n").encode()
     for label in ("application/json", "text/event-stream", "text/plain"):
         chunks, _ = await ask(plain(pretty, headers=[f"content-type: {label}"]))
+        assert text_of(chunks) == "whole"
+
+
+async def test_blank_lines_before_an_answer_are_nothing() -> None:
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    whole = json.dumps(COMPLETION).encode()
+    stream = delta("stop", content="whole")
+    for body in ([whole[:9], whole[9:]], [stream]):
+        blanks = [b"\n", b"\xef", b"\xbb\xbf\r", b"\n\n"]
+        chunks, _ = await ask([head, *[piece(data) for data in [*blanks, *body]], END])
         assert text_of(chunks) == "whole"
 
 
@@ -663,6 +673,18 @@ async def test_a_server_that_never_answers_times_out(clock: Clock) -> None:
         await server.gone.wait()
 
 
+async def test_a_whole_answer_may_take_five_times_as_long(clock: Clock) -> None:
+    request = Request("test/m", MESSAGES, stream=False)
+    async with WireServer([asyncio.Event()]) as server, adapter(server.url) as opened:
+        task = asyncio.create_task(collect(opened, request))
+        await until(lambda: server.asked)
+        await clock.advance(599)
+        assert not task.done()
+        await clock.advance(2)
+        with pytest.raises(LlmFailure, match="600 s"):
+            await task
+
+
 async def test_a_stream_that_falls_silent_times_out(clock: Clock) -> None:
     steps = [SSE_HEAD, piece(delta(content="a")), asyncio.Event()]
     async with (
@@ -711,16 +733,23 @@ async def test_content_in_time_keeps_the_stream_alive(clock: Clock) -> None:
     assert text_of(seen) == "xxxx"
 
 
-async def test_a_slow_consumer_is_not_silence(clock: Clock) -> None:
-    async with (
-        WireServer(sse(delta(content="a"), delta(content="b"), delta("stop"), DONE)) as server,
-        adapter(server.url) as opened,
-    ):
-        seen = []
-        async for chunk in opened.stream(REQUEST):
-            seen.append(chunk)
-            await clock.advance(1000)
-    assert text_of(seen) == "ab"
+async def test_a_slow_consumer_is_not_silence_and_silence_after_it_is(clock: Clock) -> None:
+    steps = [SSE_HEAD, piece(delta(content="a")), piece(delta(content="b")), asyncio.Event()]
+    async with WireServer(steps) as server, adapter(server.url) as opened:
+        seen: list[Chunk] = []
+
+        async def consume_slowly() -> None:
+            async for chunk in opened.stream(REQUEST):
+                seen.append(chunk)
+                await clock.advance(1000)
+
+        task = asyncio.create_task(consume_slowly())
+        await until(lambda: len(seen) == 3)
+        await clock.advance(0)
+        await clock.advance(121)
+        with pytest.raises(LlmFailure, match="120 s"):
+            await task
+    assert seen[1:] == [TextDelta(0, "a"), TextDelta(0, "b")]
 
 
 async def test_zero_switches_the_limit_off(clock: Clock) -> None:

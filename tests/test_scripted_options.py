@@ -36,8 +36,8 @@ async def said(model, request=None):
     return "".join(block.text for block in assembler.blocks() if isinstance(block, Text))
 
 
-def opened(**options):
-    return open_scripted(ProviderConfig("demo", "scripted", options=options))
+def opened(folder=None, **options):
+    return open_scripted(ProviderConfig("demo", "scripted", options=options, folder=folder))
 
 
 async def failure_of(model, request=None):
@@ -62,12 +62,12 @@ async def test_replies_stand_in_the_configuration():
 async def test_replies_stand_in_a_file_of_the_project(tmp_path, name, text):
     (tmp_path / name).write_text(text)
 
-    model = opened(script=name, base_dir=str(tmp_path), loop=True)
+    model = opened(script=name, folder=tmp_path, loop=True)
 
     assert [await said(model) for _ in range(3)] == ["one", "two", "one"]
 
 
-async def test_an_absolute_script_needs_no_base_dir(tmp_path):
+async def test_an_absolute_script_needs_no_folder(tmp_path):
     (tmp_path / "r.yaml").write_text("- one\n")
 
     assert await said(opened(script=str(tmp_path / "r.yaml"))) == "one"
@@ -150,7 +150,7 @@ def test_a_script_file_that_does_not_fit_is_named_with_its_place(tmp_path, name,
     (tmp_path / name).write_text(text)
 
     with pytest.raises(ConfigError) as error:
-        opened(script=name, base_dir=str(tmp_path))
+        opened(script=name, folder=tmp_path)
 
     assert error.value.where == str(tmp_path / where)
 
@@ -158,7 +158,7 @@ def test_a_script_file_that_does_not_fit_is_named_with_its_place(tmp_path, name,
 def test_the_factory_names_its_options():
     assert FACTORY.name == "scripted"
     assert FACTORY.open is open_scripted
-    assert "base_dir" in FACTORY.options
+    assert "script" in FACTORY.options
 
 
 def test_importing_the_adapter_imports_nothing_heavy():

@@ -159,9 +159,8 @@ def open_scripted(config: ProviderConfig) -> ScriptedModel:
 
     Options:
         replies: A list of replies, see `ScriptedReply`.
-        script: Path of a YAML or JSON file that is such a list.
+        script: Path of a YAML or JSON file that is such a list, relative to `config.folder`.
         function: `module:function`, called with each `Request`; returns a reply or chunks.
-        base_dir: Folder that `script` is relative to; default the working directory.
         delay_seconds: Pause before every chunk, default 0.
         loop: Start over after the last reply, default false.
 
@@ -182,7 +181,7 @@ def open_scripted(config: ProviderConfig) -> ScriptedModel:
     replies: Sequence[Entry]
     match given[0]:
         case "script":
-            path = Path(options.get("base_dir") or "") / str(options["script"])
+            path = (config.folder or Path()) / str(options["script"])
             source, replies = str(path), _read_script(path)
         case "function":
             replies, loop = [_import_function(options["function"], source)], True
@@ -196,7 +195,7 @@ _SOURCES = ("replies", "script", "function")
 FACTORY = AdapterFactory(
     "scripted",
     open_scripted,
-    frozenset({*_SOURCES, "base_dir", "delay_seconds", "loop"}),
+    frozenset({*_SOURCES, "delay_seconds", "loop"}),
 )
 
 

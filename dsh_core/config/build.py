@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from dsh_core.config.known import KNOWN_PROVIDERS, built_in, complete, from_keys
 from dsh_core.config.layers import Checked, plugin_layers
@@ -63,8 +64,19 @@ class Builder:
         )
 
     def _configured(self) -> dict[str, ProviderConfig]:
-        sections = self.settings.providers.items()
-        return {name: complete(provider(name, each), self.environ) for name, each in sections}
+        return {
+            name: complete(
+                replace(provider(name, section), folder=self._folder(name)), self.environ
+            )
+            for name, section in self.settings.providers.items()
+        }
+
+    def _folder(self, name: str) -> Path | None:
+        """Return the folder of the strongest file that configures a provider."""
+        for source, _ in reversed(self.sources):
+            if source.folder is not None and source.has(("providers", name)):
+                return source.folder
+        return None
 
     def _check_addresses(self, providers: Mapping[str, ProviderConfig]) -> None:
         for name, known in KNOWN_PROVIDERS.items():

@@ -39,6 +39,7 @@ class ReadFile:
             places=document.places,
             written=document.written,
             trusted=trusted,
+            folder=self.path.parent,
         )
 
 

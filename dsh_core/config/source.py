@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dsh_core.config.mistakes import KeyPath, Place, at, is_secret_name, position
@@ -34,6 +35,7 @@ class Source:
     written: Mapping[KeyPath, str] = field(default_factory=dict)
     variables: Mapping[KeyPath, str] = field(default_factory=dict)
     trusted: bool = True
+    folder: Path | None = None
 
     def position(self, path: KeyPath) -> str:
         """Say where a value, or the nearest value around it, was written."""

@@ -41,6 +41,10 @@ _SETTLE_SECONDS = 0.05
 """A process that is just ending is no survivor: whoever is there twice, this far apart, is."""
 
 
+_NOT_FOR_SYSTEM = {"embedded null byte": "an argument or a variable holds a NUL character"}
+"""What Python says of text that no program can be given, in plain words."""
+
+
 class LocalExecutor:
     """Starts commands on this machine.
 
@@ -62,25 +66,27 @@ class LocalExecutor:
 
     async def start(self, command: Command) -> Process:
         """Start the command. Raises `ToolError` with code `SPAWN_FAILED` when it cannot."""
-        starting = self._hold(self._start(command))
+        starting = self.hold(self._start(command))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
             # The process may be there already.
-            await asyncio.shield(self._hold(_discard(starting)))
+            await asyncio.shield(self.hold(_discard(starting)))
             raise
 
     async def close(self, *, grace_seconds: float = 3) -> None:
         """End every process that was started here: TERM, `grace_seconds`, then KILL."""
-        # A start that is cut off by the end of the loop would hang asyncio.
-        while self._tasks:
-            await asyncio.wait(self._tasks)
         kill_at = asyncio.get_running_loop().time() + grace_seconds
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_seconds)
         if self._leftovers.is_watching:
             await _end_family(self._leftovers.family, lambda: kill_at)
         self._leftovers.end()
         for transport in tuple(self._transports):
             transport.close()
+        # A start that the end of the loop cuts off would hang asyncio.
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def _start(self, command: Command) -> LocalProcess:
         self._leftovers.watch()
@@ -106,7 +112,7 @@ class LocalExecutor:
         self._transports.add(transport)
         return LocalProcess(self, transport, streams, Family({group}, mark), strangers)
 
-    def _hold(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def hold(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a task that `close` waits for."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -170,7 +176,7 @@ class LocalProcess:
         kill_at = asyncio.get_running_loop().time() + grace_seconds
         self._kill_at = min(self._kill_at, kill_at)
         if self._ending is None:
-            self._ending = asyncio.ensure_future(self._end())
+            self._ending = self._executor.hold(self._end())
         await asyncio.shield(self._ending)
 
     async def _end(self) -> None:
@@ -259,7 +265,7 @@ def _reason(error: OSError | ValueError, command: Command) -> str:
     """Say in plain words why a command cannot be started."""
     program = readable(command.argv[0])
     if not isinstance(error, OSError):
-        return f"cannot start {program}: an argument or a variable holds a NUL character"
+        return f"cannot start {program}: {_NOT_FOR_SYSTEM.get(str(error), str(error))}"
     if error.errno == errno.E2BIG:
         size = sum(len(system_bytes(argument)) for argument in command.argv)
         return (

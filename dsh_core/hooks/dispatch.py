@@ -129,8 +129,19 @@ class Hooks(HookRegistry):
         **kwargs: P.kwargs,
     ) -> None:
         """Notify some plugins only, as the instances that stand in for others."""
+        await self.notifier(plugins, spec)(*args, **kwargs)
+
+    def notifier(
+        self, plugins: Collection[str], spec: Callable[P, Awaitable[None]]
+    ) -> Callable[P, Awaitable[None]]:
+        """Return what notifies some plugins as they are now, also when they are gone by then."""
         chain = self._chain_of(spec)
-        await self._notify(chain, _of(plugins, chain), chain.named(args, kwargs))
+        implementations = _of(plugins, chain)
+
+        async def notify(*args: P.args, **kwargs: P.kwargs) -> None:
+            await self._notify(chain, implementations, chain.named(args, kwargs))
+
+        return notify
 
     async def _notify(
         self, chain: Chain, implementations: Iterable[Implementation], values: Values

@@ -97,9 +97,10 @@ class HookRegistry:
 
     def unregister(self, name: str) -> None:
         """Take a plugin's implementations and specs away; running calls keep their chains."""
-        if self._plugins.pop(name, None) is None:
+        specs = self._specs.pop(name, {})
+        if self._plugins.pop(name, None) is None and not specs:
             return
-        for hook in self._specs.pop(name, ()):
+        for hook in specs:
             del self._modes[hook]
         self._rebuild()
 
@@ -113,6 +114,10 @@ class HookRegistry:
         self._chains.clear()
 
     # ------------------------------------------------------------------------ chains
+
+    def reorder(self) -> None:
+        """Compile the chains anew when next asked: ranks have changed."""
+        self._chains.clear()
 
     def chain(self, name: str) -> Chain:
         """Return a hook's compiled chain. Raises `KeyError` for a hook nobody declared."""

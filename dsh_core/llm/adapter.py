@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dsh_core.chunks import Chunk
@@ -43,6 +44,8 @@ class ProviderConfig:
         key_hint: Where the key was looked for, for the message when it is missing.
         models: What is known of its models, by name.
         options: The adapter's own settings.
+        folder: Where relative paths in `options` start: the folder of the file that configures the
+            provider; None = the working directory.
 
     """
 
@@ -53,6 +56,7 @@ class ProviderConfig:
     key_hint: str | None = None
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
 
     def model(self, name: str) -> ModelConfig:
         """Return what is known of a model; defaults where nothing is."""

@@ -36,10 +36,16 @@ class _State:
     judged: Judged | None = None
     progress: Progress | None = None
     task: asyncio.Task[ToolOutput] | None = None
+    ended: asyncio.Future[None] | None = None
     is_started: bool = False
     is_logged: bool = False
     output: ToolOutput | None = None
     is_announced: bool = False
+
+    def mark_ended(self, task: object = None) -> None:
+        """Wake who waits for the call; also called for a task that never began."""
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_result(None)
 
 
 class StepCalls:
@@ -102,28 +108,28 @@ class StepCalls:
         slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
         loop = asyncio.get_running_loop()
         for state in group:
-            state.task = loop.create_task(
-                self._execute(state, slots), name=f"dsh-call-{state.block.name}"
-            )
+            if state.judged is not None and state.judged.denial is None:
+                state.ended = loop.create_future()
+                state.task = loop.create_task(
+                    self._execute(state, state.judged, slots), name=f"dsh-call-{state.block.name}"
+                )
+                state.task.add_done_callback(state.mark_ended)
         for state in group:
-            assert state.task is not None
-            if not state.task.done():
-                await asyncio.wait({state.task})
+            if state.ended is not None:
+                await state.ended
             self._log_result(state, _outcome(state, was_cancelled=False))
             await self._announce(state)
 
-    async def _execute(self, state: _State, slots: asyncio.Semaphore) -> ToolOutput:
-        judged = state.judged
-        assert judged is not None
-        if judged.denial is not None:
-            return judged.denial
-
+    async def _execute(self, state: _State, judged: Judged, slots: asyncio.Semaphore) -> ToolOutput:
         def started() -> None:
             state.is_started = True
 
-        async with slots:
-            state.progress = Progress(self._agent.session, judged.call)
-            return await execute(self._agent, judged, state.progress, started)
+        try:
+            async with slots:
+                state.progress = Progress(self._agent.session, judged.call)
+                return await execute(self._agent, judged, state.progress, started)
+        finally:
+            state.mark_ended()
 
     async def _announce(self, state: _State) -> None:
         assert state.output is not None

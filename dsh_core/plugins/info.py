@@ -1,9 +1,11 @@
-"""What `dsh plugins` shows of a plugin."""
+"""What `dsh plugins` shows of a plugin, and the error of one that cannot start."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from dsh_core.errors import ConfigError
 
 State: TypeAlias = Literal["on", "off", "blocked", "broken", "missing"]
 
@@ -46,3 +48,20 @@ class PluginInfo:
             "remedy": self.remedy,
             "builtin": self.is_builtin,
         }
+
+    def cannot_start(self, cause: str, remedy: str | None = None) -> StartError:
+        """Return the error that names plugin, distribution, cause and remedy."""
+        version = f" {self.version}" if self.version not in ("", "?") else ""
+        return StartError(
+            f"plugin {self.name!r} ({self.distribution}{version}) cannot start: {cause}",
+            cause,
+            remedy or f"Start with --safe, or set plugins.{self.name}: false.",
+        )
+
+
+class StartError(ConfigError):
+    """A plugin that cannot start; `cause` is the message without the plugin's name."""
+
+    def __init__(self, message: str, cause: str, remedy: str):
+        super().__init__(message, remedy=remedy)
+        self.cause = cause

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from dsh_core.errors import ConfigError
 from dsh_core.plugins.discovery import FIRST_PARTY
+
+
+class CycleError(ConfigError):
+    """Plugins that must each come before the other; `names` are those of the cycle."""
+
+    def __init__(self, names: Sequence[str]):
+        super().__init__(
+            f"plugins that must each come before the other: {' → '.join([*names, names[0]])}",
+            remedy="Switch one of them off: plugins.NAME: false.",
+        )
+        self.names = tuple(names)
 
 
 def asked_order(
@@ -21,33 +31,66 @@ def asked_order(
     return order
 
 
-def bent(order: Sequence[str], before: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the order with every plugin ahead of those it must come `before`; stable otherwise.
+def asked_last(order: Sequence[str], name: str, builtin: Container[str]) -> list[str]:
+    """Return the order with a new name last among plugins, before the built-ins at its end."""
+    if name in order:
+        return list(order)
+    end = len(order)
+    while end and order[end - 1] in builtin:
+        end -= 1
+    return [*order[:end], name, *order[end:]]
 
-    Names that are not in `order` are ignored. Raises `ConfigError` naming a cycle.
+
+def wishes(name: str, target: object) -> list[tuple[str, str]]:
+    """Return the pairs (first, second) that a plugin's `before` and `after` ask for.
+
+    Raises `ConfigError` where they are no tuples of names.
+    """
+    pairs = [(name, other) for other in _names(name, target, "before")]
+    return pairs + [(other, name) for other in _names(name, target, "after")]
+
+
+def _names(name: str, target: object, attribute: str) -> Iterable[str]:
+    value: object = getattr(target, attribute, ())
+    if not isinstance(value, (tuple, list)) or not all(isinstance(item, str) for item in value):
+        raise ConfigError(
+            f"`{attribute}` of plugin {name!r} is no tuple of plugin names",
+            remedy=f'Write {attribute} = ("other_plugin",), with the comma.',
+        )
+    return value
+
+
+def bent(order: Sequence[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the order with the first of every pair ahead of the second.
+
+    A plugin that has to come earlier moves up just ahead of the one it is to precede; all others
+    keep their places. Names that are not in `order` are ignored. Raises `CycleError`.
     """
     place = {name: index for index, name in enumerate(order)}
-    followers: dict[str, set[str]] = {name: set() for name in order}
-    waits = dict.fromkeys(order, 0)
-    for name in order:
-        for other in before.get(name, ()):
-            if other in place and other != name and other not in followers[name]:
-                followers[name].add(other)
-                waits[other] += 1
-    ready = [place[name] for name in order if not waits[name]]
-    heapq.heapify(ready)
+    ahead: dict[str, set[str]] = {name: set() for name in order}
+    for first, second in pairs:
+        if first in place and second in place and first != second:
+            ahead[second].add(first)
     result: list[str] = []
-    while ready:
-        name = order[heapq.heappop(ready)]
-        result.append(name)
-        for other in followers[name]:
-            waits[other] -= 1
-            if not waits[other]:
-                heapq.heappush(ready, place[other])
-    if len(result) != len(order):
-        stuck = ", ".join(name for name in order if name not in result)
-        raise ConfigError(
-            f"plugins that must each come before the other: {stuck}",
-            remedy="Switch one of them off: plugins.NAME: false.",
-        )
+    done: set[str] = set()
+    for name in order:
+        _visit(name, ahead, place, result, done, ())
     return result
+
+
+def _visit(
+    name: str,
+    ahead: Mapping[str, set[str]],
+    place: Mapping[str, int],
+    result: list[str],
+    done: set[str],
+    path: tuple[str, ...],
+) -> None:
+    if name in done:
+        return
+    if name in path:
+        raise CycleError(path[path.index(name) :][::-1])
+    for first in sorted(ahead[name], key=place.__getitem__):
+        _visit(first, ahead, place, result, done, (*path, name))
+    done.add(name)
+    result.append(name)

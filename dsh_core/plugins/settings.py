@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, get_type_hints
 
 from dsh_core.config.model import Layer
-from dsh_core.errors import ConfigError
+from dsh_core.errors import ConfigError, error_chain
 
 
 class SettingMark:
@@ -33,47 +33,87 @@ ADD: Final = SettingMark("ADD")
 TRUSTED_ONLY: Final = SettingMark("TRUSTED_ONLY")
 """The field is ignored in a project file the user has not trusted."""
 
+_TEXT_ERRORS = ("string_type", "string_sub_type")
+_PLUGIN_ERRORS = ("value_error", "assertion_error")
+"""Types of pydantic errors whose text a plugin wrote; it may hold the value."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Placed:
+    """A layer and the key path its settings stand at, as in `agents.coder.plugins.shell`."""
+
+    prefix: str
+    layer: Layer
+
+    def where(self, path: Sequence[Any]) -> str:
+        """Say file, line and key path of a setting, or of the nearest one around it."""
+        key = ".".join([self.prefix, *map(str, path)])
+        for length in range(len(path), -1, -1):
+            line = self.layer.lines.get(_dotted(path[:length]))
+            if line is not None:
+                return f"{self.layer.source}:{line}: {key}"
+        return f"{self.layer.source}: {key}"
+
+    def value(self, path: Sequence[Any]) -> Any:
+        """Return what this layer says at a path, `_NOTHING` where it says nothing."""
+        value: Any = self.layer.values or {}
+        for key in path:
+            try:
+                value = value[key]
+            except (KeyError, IndexError, TypeError):
+                return _NOTHING
+        return value
+
+
+_NOTHING: Final = object()
+
+
+def placed(prefix: str, layers: Iterable[Layer]) -> tuple[Placed, ...]:
+    """Return layers with the key path they stand at."""
+    return tuple(Placed(prefix, layer) for layer in layers)
+
 
 def field_names(settings: type[Any]) -> tuple[str, ...]:
-    """Return the fields of a Settings class."""
+    """Return the fields of a Settings class. Raises `TypeError` for another kind of class."""
     if dataclasses.is_dataclass(settings):
-        return tuple(field.name for field in dataclasses.fields(settings))
-    return tuple(settings.model_fields)
+        return tuple(field.name for field in dataclasses.fields(settings) if field.init)
+    fields = getattr(settings, "model_fields", None)
+    if not isinstance(fields, Mapping):
+        raise TypeError("Settings must be a dataclass or a pydantic model")
+    return tuple(fields)
 
 
 def marked(settings: type[Any], mark: SettingMark) -> frozenset[str]:
     """Return the fields that carry a mark."""
     hints = get_type_hints(settings, include_extras=True)
     return frozenset(
-        name for name in field_names(settings) if mark in getattr(hints[name], "__metadata__", ())
+        name
+        for name in field_names(settings)
+        if any(each is mark for each in getattr(hints[name], "__metadata__", ()))
     )
 
 
 def merge(
-    settings: type[Any], plugin: str, layers: Sequence[Layer]
+    settings: type[Any], plugin: str, layers: Sequence[Placed]
 ) -> tuple[dict[str, Any], list[str]]:
     """Merge layers, weakest first; return the values and one note for each ignored field.
 
     Mappings merge by key, scalars and lists replace, fields marked `ADD` add.
-    Raises `ConfigError` for an unknown field, with the nearest one.
+    Raises `ConfigError` for an unknown field, with the nearest one, and for an `ADD` field that is
+    no list.
     """
     known = field_names(settings)
-    add = marked(settings, ADD)
-    guarded = marked(settings, TRUSTED_ONLY)
+    add, guarded = marked(settings, ADD), marked(settings, TRUSTED_ONLY)
     values: dict[str, Any] = {}
     notes: list[str] = []
-    for layer in layers:
-        if layer.values is False:
-            continue
-        for name, value in layer.values.items():
+    for one in layers:
+        for name, value in (one.layer.values or {}).items():
             if name not in known:
-                raise _unknown(plugin, layer, name, known)
-            if name in guarded and not layer.trusted:
-                notes.append(
-                    f"{_place(plugin, layer, (name,))} is ignored until you trust this folder"
-                )
-            elif name in add and isinstance(values.get(name), list) and isinstance(value, list):
-                values[name] = [*values[name], *(v for v in value if v not in values[name])]
+                raise _unknown(plugin, one, name, known)
+            if name in guarded and not one.layer.trusted:
+                notes.append(f"{one.where((name,))} is ignored until you trust this folder")
+            elif name in add:
+                values[name] = _added(values.get(name, []), value, one.where((name,)))
             else:
                 values[name] = merged_value(values.get(name), value)
     return values, notes
@@ -86,58 +126,135 @@ def merged_value(old: Any, new: Any) -> Any:
     return new
 
 
-def build(settings: type[Any], plugin: str, values: dict[str, Any], layers: Sequence[Layer]) -> Any:
+def _added(old: list[Any], new: Any, where: str) -> list[Any]:
+    if not isinstance(new, (list, tuple)):
+        raise ConfigError("a list is wanted", where=where, remedy="Write it in brackets: [one].")
+    return [*old, *(item for item in new if item not in old)]
+
+
+def build(
+    settings: type[Any], plugin: str, values: dict[str, Any], layers: Sequence[Placed]
+) -> Any:
     """Make the Settings object. Raises `ConfigError` listing every violation with its place."""
-    if not values and dataclasses.is_dataclass(settings):
-        try:
+    try:
+        if not values and _needs_nothing(settings):
             return settings()
-        except TypeError as error:
-            raise ConfigError(f"a setting is missing: {error}", where=f"plugins.{plugin}") from None
+        return _validated(settings, plugin, values, layers)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"the settings cannot be made: {error_chain(error)}", where=f"plugins.{plugin}"
+        ) from error
+
+
+def _needs_nothing(settings: type[Any]) -> bool:
+    """Whether a dataclass can be made without pydantic, which takes a while to import."""
+    return dataclasses.is_dataclass(settings) and all(
+        field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        for field in dataclasses.fields(settings)
+        if field.init
+    )
+
+
+def _validated(
+    settings: type[Any], plugin: str, values: dict[str, Any], layers: Sequence[Placed]
+) -> Any:
     import pydantic
 
+    adapter = _adapter(settings)
     try:
-        return pydantic.TypeAdapter(settings).validate_python(values)
+        try:
+            return adapter.validate_python(values)
+        except pydantic.ValidationError as error:
+            restored = _with_texts(values, error.errors(include_url=False), layers)
+            if restored == values:
+                raise
+            return adapter.validate_python(restored)
     except pydantic.ValidationError as error:
         problems = [
-            f"{_origin(plugin, layers, tuple(p['loc']))}: {p['msg']}"
-            for p in error.errors(include_url=False, include_context=False, include_input=False)
+            f"{_origin(plugin, layers, problem['loc'])}: {_said(problem, layers)}"
+            for problem in error.errors(include_url=False)
         ]
         raise ConfigError(
             "\n".join(problems), remedy=f"`dsh plugins info {plugin}` lists its settings."
         ) from None
 
 
+def _adapter(settings: type[Any]) -> Any:
+    """Return pydantic's validator; unknown keys are refused in nested dataclasses, too."""
+    import pydantic
+
+    if dataclasses.is_dataclass(settings) and not hasattr(settings, "__pydantic_config__"):
+        return pydantic.TypeAdapter(settings, config=pydantic.ConfigDict(extra="forbid"))
+    return pydantic.TypeAdapter(settings)
+
+
+def _with_texts(values: Any, problems: Sequence[Any], layers: Sequence[Placed]) -> Any:
+    """Return the values with numbers as they were written, where text is wanted."""
+    for problem in problems:
+        path = problem["loc"]
+        if problem["type"] in _TEXT_ERRORS and path:
+            text = next((w for w in _written(path, layers) if w is not None), None)
+            if text is not None:
+                values = _replaced(values, path, text)
+    return values
+
+
+def _written(path: Sequence[Any], layers: Sequence[Placed]) -> Iterable[str | None]:
+    saying = (one for one in reversed(layers) if one.value(path) is not _NOTHING)
+    return (one.layer.written.get(_dotted(path)) for one in saying)
+
+
+def _replaced(values: Any, path: Sequence[Any], new: Any) -> Any:
+    if not path:
+        return new
+    copy = list(values) if isinstance(values, (list, tuple)) else dict(values)
+    copy[path[0]] = _replaced(copy[path[0]], path[1:], new)
+    return copy
+
+
+def _origin(plugin: str, layers: Sequence[Placed], path: Sequence[Any]) -> str:
+    """Say where the strongest layer says something about a path, or about what is around it."""
+    for length in range(len(path), 0, -1):
+        for one in reversed(layers):
+            if one.value(path[:length]) is not _NOTHING:
+                return one.where(path)
+    prefix = layers[-1].prefix if layers else f"plugins.{plugin}"
+    return ".".join([prefix, *map(str, path)])
+
+
+def _said(problem: Any, layers: Sequence[Placed]) -> str:
+    """Say a violation; what a variable held is never shown."""
+    path, message = problem["loc"], str(problem["msg"])
+    for one in layers:
+        for length in range(len(path) + 1):
+            text = one.layer.variables.get(_dotted(path[:length]))
+            if text is not None:
+                shown = "it does not fit" if problem["type"] in _PLUGIN_ERRORS else message
+                return f"{shown} (the value is {text})"
+    return message
+
+
 def json_schema(settings: type[Any] | None) -> dict[str, Any]:
     """Return JSON Schema of a Settings class; None = a plugin without settings."""
     if settings is None:
         return {"type": "object", "additionalProperties": False}
-    import pydantic
-
-    schema = pydantic.TypeAdapter(settings).json_schema()
+    schema: dict[str, Any] = _adapter(settings).json_schema()
     schema.setdefault("additionalProperties", False)
     return schema
 
 
-def _unknown(plugin: str, layer: Layer, name: str, known: Sequence[str]) -> ConfigError:
+def _unknown(plugin: str, one: Placed, name: str, known: Sequence[str]) -> ConfigError:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     listed = ", ".join(known) or "none"
     return ConfigError(
         f"there is no such setting {name!r}",
-        where=_place(plugin, layer, (name,)),
+        where=one.where((name,)),
         remedy=f"{hint}Settings of {plugin}: {listed}.",
     )
 
 
-def _origin(plugin: str, layers: Sequence[Layer], path: tuple[Any, ...]) -> str:
-    """Return where the strongest layer says something about a path."""
-    for layer in reversed(layers):
-        if layer.values is not False and path and path[0] in layer.values:
-            return _place(plugin, layer, path)
-    return ".".join(["plugins", plugin, *map(str, path)])
-
-
-def _place(plugin: str, layer: Layer, path: tuple[Any, ...]) -> str:
-    key = ".".join(["plugins", plugin, *map(str, path)])
-    line = layer.lines.get(".".join(map(str, path))) or layer.lines.get(str(path[0]))
-    return f"{layer.source}:{line}: {key}" if line else f"{layer.source}: {key}"
+def _dotted(path: Sequence[Any]) -> str:
+    return ".".join(map(str, path))

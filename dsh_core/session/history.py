@@ -61,16 +61,6 @@ class History:
         self._origins: list[_Origin] = []
         self._group: _Group | None = None
         self._cached: tuple[Message, ...] | None = ()
-        self._takes: dict[type[EventData], Callable[[int, Any], None]] = {
-            UserMessage: self._take_input,
-            ContextMessage: self._take_input,
-            SteeringMessage: self._take_input,
-            AssistantMessage: self._take_reply,
-            ToolCallEvent: self._take_call,
-            ToolResultEvent: self._take_result,
-            StepEnd: self._settle,
-            TurnEnd: self._settle,
-        }
 
     def messages(self) -> tuple[Message, ...]:
         """Return the settled history; the same tuple until something is added."""
@@ -91,9 +81,9 @@ class History:
 
     def feed(self, event: Event) -> None:
         """Take one event. Constant time, except for replacements."""
-        take = self._takes.get(type(event.data))
+        take = _TAKES.get(type(event.data))
         if take is not None:
-            take(event.seq, event.data)
+            take(self, event.seq, event.data)
 
     def _take_input(self, seq: int, data: UserMessage | ContextMessage | SteeringMessage) -> None:
         message = input_message(data)
@@ -216,6 +206,18 @@ class History:
             )
         if known.is_error is not data.is_error:
             raise SessionError("a tool result may be replaced in its content only")
+
+
+_TAKES: dict[type[EventData], Callable[[History, int, Any], None]] = {
+    UserMessage: History._take_input,
+    ContextMessage: History._take_input,
+    SteeringMessage: History._take_input,
+    AssistantMessage: History._take_reply,
+    ToolCallEvent: History._take_call,
+    ToolResultEvent: History._take_result,
+    StepEnd: History._settle,
+    TurnEnd: History._settle,
+}
 
 
 def _check_content(data: EventData) -> None:

@@ -56,8 +56,9 @@ def resolve(agent: Agent, block: ToolCall, turn: int, step: int) -> tuple[Call, 
     problem: str | None = None
     try:
         parsed = parse_arguments(block.arguments)
-        arguments = freeze(parsed)
-        if tool is not None:
+        if tool is None:
+            arguments = freeze(parsed)
+        else:
             validated = tool.parameters.validate(parsed)
             arguments, values = validated.arguments, validated.values
     except (BadArgumentsError, InvalidArgumentsError, ValueError) as error:

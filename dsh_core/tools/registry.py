@@ -70,6 +70,12 @@ class Tools:
             self.register(tool, owner=owner, hooks=hooks)
         self._invalidate()
 
+    def forget(self, hooks: Hooks) -> None:
+        """Take away what override instances brought for the agents that have `hooks`."""
+        self._entries = [entry for entry in self._entries if entry.hooks is not hooks]
+        self._overridden = {key for key in self._overridden if key[0] is not hooks}
+        self._invalidate()
+
     def remove_owner(self, owner: str) -> None:
         """Take away everything an owner registered."""
         kept = [entry for entry in self._entries if entry.owner != owner]

@@ -13,6 +13,10 @@ from dsh_core.chunks import Chunk
 from dsh_core.llm.adapter import ProviderConfig
 from dsh_core.request import Request
 
+WHOLE_ANSWER_FACTOR = 5
+"""How much more silence is allowed where no stream was asked for: all of the generation is silent.
+With the default of 120 s it is the 600 s that OpenAI's own SDK allows."""
+
 
 class OpenAIChat:
     """Speaks chat completions with one endpoint.
@@ -37,8 +41,11 @@ class OpenAIChat:
         """
         endpoint = self._endpoint = self._endpoint or self._open()
         body = self._encoder.encode(request, self._provider.model(request.model_name))
-        exchange = Exchange(endpoint, self._options.stream_idle_seconds)
+        idle_seconds = self._options.stream_idle_seconds
+        if not request.stream:
+            idle_seconds *= WHOLE_ANSWER_FACTOR
         with endpoint.pool.lend() as client:
+            exchange = Exchange(endpoint, idle_seconds)
             try:
                 reply = await exchange.begin(client, body)
                 while await exchange.read():

@@ -29,6 +29,8 @@ body was read to the end, which mostly comes with `[DONE]`; a new one costs a TL
 BODY_LIMIT_BYTES = 65536
 """How much is read of a body that is only good for a message."""
 
+_BLANK = b"\xef\xbb\xbf \t\r\n"  # what may stand before anything, a byte order mark included
+
 
 class Exchange:
     """One attempt: `begin`, then `read` while it says True; `close` in any case.
@@ -170,16 +172,22 @@ class Exchange:
         return b"".join(pieces)[:BODY_LIMIT_BYTES]
 
     def _feed_first(self, data: bytes) -> list[bytes]:
-        """Look at the first bytes for what the body is: its label may be wrong."""
+        """Look at the first bytes for what the body is: its label may be wrong.
+
+        DeepSeek sends blank lines before a whole answer while it waits.
+        """
         self._head = data[:BODY_LIMIT_BYTES]
-        opening = data.lstrip()[:1]
+        opening = data.lstrip(_BLANK)[:1]
         if opening == b"<":
             self._reply.refuse("a web page", self._head)
             return []
-        self._feed = self._feed_json if opening in (b"{", b"[") else self._decoder.feed
-        return self._feed(data)
+        if opening:
+            self._feed = self._feed_json if opening in (b"{", b"[") else self._decoder.feed
+            return self._feed(data)
+        return self._decoder.feed(data)
 
     def _feed_json(self, data: bytes) -> list[bytes]:
+        self._watchdog.progress()
         self._body.append(data)
         return []
 

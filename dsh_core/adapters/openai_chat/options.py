@@ -26,7 +26,8 @@ class Options:
         url: Where requests go.
         headers: Sent with every request, by lower-case name; they replace the adapter's own.
         stream_idle_seconds: Silence allowed before and within a reply, keep-alives not counted;
-            0 = any. 120 covers a slow prefill and is short enough to wait for.
+            0 = any. 120 covers a slow prefill and is short enough to wait for. Five times as
+            much where no stream is asked for.
         connect_seconds: Limit for connecting.
         system_role: `system`, or `developer` as newer OpenAI models prefer.
         include_usage: Whether to ask for `stream_options.include_usage`.

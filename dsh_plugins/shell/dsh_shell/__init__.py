@@ -28,8 +28,7 @@ class Shell:
     @hookimpl
     def tools_register(self, harness: Harness) -> Sequence[Tool]:
         """Give every agent the tools."""
-        secrets = getattr(harness, "secrets", None)
-        return self._tools.build(secrets if callable(secrets) else frozenset)
+        return self._tools.build(secrets=harness.secrets)
 
     @hookimpl
     def agent_disposed(self, agent: Agent) -> None:

@@ -1,0 +1,112 @@
+"""From a name to an object: importing a plugin, making its settings, constructing it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dsh_core import hookspecs
+from dsh_core.errors import ConfigError, PluginError, UserError, error_chain
+from dsh_core.hooks import Hooks
+from dsh_core.hooks.blame import is_stop
+from dsh_core.plugins.discovery import Found
+from dsh_core.plugins.info import PluginInfo, StartError
+from dsh_core.plugins.settings import Placed, build, merge
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A plugin class, module or object with what it takes to make instances of it.
+
+    Args:
+        info: Who it is.
+        target: What the entry point names.
+        layers: Its settings in the configuration.
+        wishes: Pairs of plugins of which it wants the first asked before the second.
+        instance: What is registered; None until it is made.
+
+    """
+
+    info: PluginInfo
+    target: Any
+    layers: tuple[Placed, ...] = ()
+    wishes: Sequence[tuple[str, str]] = ()
+    instance: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An instance, its settings, and notes about settings that were ignored."""
+
+    instance: object
+    settings: Any
+    notes: Sequence[str]
+
+
+def imported(info: PluginInfo, found: Found) -> object:
+    """Import a plugin. Raises `StartError` for whatever its modules raise."""
+    target = attempt(info, found.load)
+    if target is None:
+        raise info.cannot_start("its entry point names None")
+    return target
+
+
+def made(loaded: Loaded, layers: Sequence[Placed]) -> Made:
+    """Make the object to register: a module or an object as it is, a class constructed.
+
+    Raises `ConfigError` for settings that do not fit, `StartError` for what the class raises.
+    """
+    target, info = loaded.target, loaded.info
+    is_class = inspect.isclass(target)
+    settings_class = getattr(target, "Settings", None) if is_class else None
+    if settings_class is None:
+        _refuse_settings(info.name, layers)
+        return Made(attempt(info, target) if is_class else target, None, ())
+    try:
+        values, notes = merge(settings_class, info.name, layers)
+        settings = build(settings_class, info.name, values, layers)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise start_error(info, error) from error
+    return Made(attempt(info, lambda: target(settings=settings)), settings, notes)
+
+
+def declare(loaded: Loaded, hooks: Hooks) -> None:
+    """Add the hooks a plugin brings. Raises `StartError` when a name is taken."""
+    module = getattr(loaded.instance, "hookspecs", None)
+    if module is not None and module is not hookspecs:
+        attempt(loaded.info, lambda: hooks.add_specs(module, owner=loaded.info.name))
+
+
+def _refuse_settings(name: str, layers: Sequence[Placed]) -> None:
+    for one in layers:
+        for key in one.layer.values or ():
+            raise ConfigError(f"plugin {name!r} takes no settings", where=one.where((key,)))
+
+
+def attempt(info: PluginInfo, action: Callable[[], R]) -> R:
+    """Run code of a plugin at start-up. Raises `StartError` for whatever it raises."""
+    try:
+        return action()
+    except StartError:
+        raise
+    except BaseException as error:
+        if is_stop(error):
+            raise
+        raise start_error(info, error) from error
+
+
+def start_error(info: PluginInfo, error: BaseException) -> StartError:
+    """Say a plugin's failure; its own remedy counts where it has one."""
+    source = error.__cause__ if isinstance(error, PluginError) and error.__cause__ else error
+    if isinstance(source, UserError):
+        cause = f"{source.where}: {source.message}" if source.where else source.message
+        return info.cannot_start(cause, source.remedy)
+    if isinstance(error, PluginError) and error.plugin == info.name:
+        return info.cannot_start(f"{error.hook}: {error.message}")
+    return info.cannot_start(error_chain(error))
