@@ -98,12 +98,20 @@ class Harness:
     ) -> None:
         await self.stop()
 
+    def load(self) -> None:
+        """Load the plugins and check the providers; imports, no I/O. Safe to call again.
+
+        Raises `ConfigError` for what cannot be used.
+        """
+        self.plugins.load()
+        self.llm.check_providers(self.config.origins)
+
     async def start(self) -> None:
         """Load the plugins, find the store, start plugins and `autostart` agents.
 
         Raises `ConfigError` for what cannot be used, after undoing what was started.
         """
-        self.plugins.load()
+        self.load()
         hooks = self.plugins.base
         try:
             with self.plugins.starting():

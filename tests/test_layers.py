@@ -15,7 +15,7 @@ CORE = ROOT / "dsh_core"
 
 ROWS = [
     ["errors", "secret"],
-    ["codec", "content", "messages", "request", "chunks", "events", "policy", "outcome"],
+    ["tagged", "plain", "forms", "codec", "content", "messages", "request", "chunks", "events", "policy", "outcome"],
     ["marks"],
     ["hookspecs"],
     ["hooks"],

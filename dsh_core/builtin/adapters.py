@@ -1,10 +1,10 @@
-"""Built-in plugins that offer the core's adapters; the adapters are imported when first opened."""
+"""Built-in plugins that offer the core's adapters; neither imports an HTTP library before use."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsh_core.llm.adapter import AdapterFactory, LlmAdapter, ProviderConfig
+from dsh_core.llm.adapter import AdapterFactory
 from dsh_core.marks import hookimpl
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ class OpenAIChatPlugin:
     @hookimpl
     def llm_register(self, harness: Harness) -> list[AdapterFactory]:
         """Offer `openai_chat`."""
-        return [AdapterFactory("openai_chat", _open_openai_chat)]
+        from dsh_core.adapters.openai_chat import FACTORY
+
+        return [FACTORY]
 
 
 class ScriptedPlugin:
@@ -26,16 +28,6 @@ class ScriptedPlugin:
     @hookimpl
     def llm_register(self, harness: Harness) -> list[AdapterFactory]:
         """Offer `scripted`."""
-        return [AdapterFactory("scripted", _open_scripted)]
+        from dsh_core.adapters.scripted import FACTORY
 
-
-def _open_openai_chat(provider: ProviderConfig) -> LlmAdapter:
-    from dsh_core.adapters.openai_chat import FACTORY
-
-    return FACTORY.open(provider)
-
-
-def _open_scripted(provider: ProviderConfig) -> LlmAdapter:
-    from dsh_core.adapters.scripted import FACTORY
-
-    return FACTORY.open(provider)
+        return [FACTORY]

@@ -94,7 +94,7 @@ class CliContext:
 
         start_log(self.environ)
         harness = Harness(self.config(), plugins=plugins or {}, cwd=self.cwd, trace=trace)
-        harness.plugins.load()
+        harness.load()
         return harness
 
     @asynccontextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,14 @@ from dsh_core import hookspecs
 from dsh_core.chunks import Chunk, Finish, ReasoningDelta, TextDelta
 from dsh_core.codec import clean_text
 from dsh_core.content import Reasoning, Text, ToolCall, ToolResult, text_of
-from dsh_core.errors import HarnessError, LlmFailure, PluginError, UserError, error_chain
+from dsh_core.errors import (
+    ConfigError,
+    HarnessError,
+    LlmFailure,
+    PluginError,
+    UserError,
+    error_chain,
+)
 from dsh_core.hooks import Hooks
 from dsh_core.hooks.blame import is_stop
 from dsh_core.hooks.streams import StreamRun
@@ -118,6 +126,28 @@ class Llm:
         """The providers by name."""
         return {name: provider for name, (_, provider) in self._providers.items()}
 
+    def check_providers(self, origins: Mapping[str, str] | None = None) -> None:
+        """Raise `ConfigError` for a provider whose adapter or options nobody knows.
+
+        `origins` maps dotted key paths to places, for the message.
+        """
+        for name, provider in self.providers.items():
+            place = f"providers.{name}"
+            entry = self._factories.get(provider.adapter)
+            if entry is None:
+                raise _unknown(
+                    "adapter", provider.adapter, self._factories, f"{place}.adapter", origins
+                )
+            for option in provider.options:
+                if option not in entry[1].options:
+                    raise _unknown(
+                        f"option of {provider.adapter}",
+                        option,
+                        entry[1].options,
+                        f"{place}.{option}",
+                        origins,
+                    )
+
     def default_model(self) -> str | None:
         """Return the first model of the first provider that names one."""
         for name, provider in self.providers.items():
@@ -205,6 +235,24 @@ class Llm:
             if isinstance(error, PluginError):
                 hooks.report(error, {"agent": agent})
             return estimate_tokens(messages)
+
+
+def _unknown(
+    what: str,
+    word: str,
+    known: Iterable[str],
+    path: str,
+    origins: Mapping[str, str] | None,
+) -> ConfigError:
+    listed = sorted(known)
+    near = difflib.get_close_matches(word, listed, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    place = (origins or {}).get(path)
+    return ConfigError(
+        f"there is no {what} {word!r}",
+        where=f"{place}: {path}" if place else path,
+        remedy=f"{hint}Known: {', '.join(listed) or 'none'}.",
+    )
 
 
 def estimate_tokens(messages: tuple[Message, ...]) -> int:

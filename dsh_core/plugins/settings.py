@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, NamedTuple, get_type_hints
 
 from dsh_core.config.model import Layer
 from dsh_core.errors import ConfigError, error_chain
@@ -162,39 +162,53 @@ def _validated(
 ) -> Any:
     import pydantic
 
-    adapter = _adapter(settings)
     try:
         try:
-            return adapter.validate_python(values)
+            return _checked(settings, values)
         except pydantic.ValidationError as error:
-            restored = _with_texts(values, error.errors(include_url=False), layers)
+            restored = _with_texts(values, _problems(settings, error), layers)
             if restored == values:
                 raise
-            return adapter.validate_python(restored)
+            return _checked(settings, restored)
     except pydantic.ValidationError as error:
         problems = [
-            f"{_origin(plugin, layers, problem['loc'])}: {_said(problem, layers)}"
-            for problem in error.errors(include_url=False)
+            f"{_origin(plugin, layers, one.path)}: {_said(one, layers)}"
+            for one in _problems(settings, error)
         ]
         raise ConfigError(
             "\n".join(problems), remedy=f"`dsh plugins info {plugin}` lists its settings."
         ) from None
 
 
-def _adapter(settings: type[Any]) -> Any:
-    """Return pydantic's validator; unknown keys are refused in nested dataclasses, too."""
+class _Problem(NamedTuple):
+    path: tuple[Any, ...]
+    kind: str
+    message: str
+
+
+def _checked(settings: type[Any], values: Any) -> Any:
+    """Validate; dataclasses inside a model of ours, which refuses unknown keys at every level."""
     import pydantic
 
-    if dataclasses.is_dataclass(settings) and not hasattr(settings, "__pydantic_config__"):
-        return pydantic.TypeAdapter(settings, config=pydantic.ConfigDict(extra="forbid"))
-    return pydantic.TypeAdapter(settings)
+    if not dataclasses.is_dataclass(settings):
+        return pydantic.TypeAdapter(settings).validate_python(values)
+    strict = pydantic.ConfigDict(extra="forbid")
+    holder: Any = pydantic.create_model("Holder", __config__=strict, held=(settings, ...))
+    return holder(held=values).held
 
 
-def _with_texts(values: Any, problems: Sequence[Any], layers: Sequence[Placed]) -> Any:
+def _problems(settings: type[Any], error: Any) -> list[_Problem]:
+    depth = 1 if dataclasses.is_dataclass(settings) else 0
+    return [
+        _Problem(one["loc"][depth:], one["type"], str(one["msg"]))
+        for one in error.errors(include_url=False)
+    ]
+
+
+def _with_texts(values: Any, problems: Sequence[_Problem], layers: Sequence[Placed]) -> Any:
     """Return the values with numbers as they were written, where text is wanted."""
-    for problem in problems:
-        path = problem["loc"]
-        if problem["type"] in _TEXT_ERRORS and path:
+    for path, kind, _ in problems:
+        if kind in _TEXT_ERRORS and path:
             text = next((w for w in _written(path, layers) if w is not None), None)
             if text is not None:
                 values = _replaced(values, path, text)
@@ -224,14 +238,14 @@ def _origin(plugin: str, layers: Sequence[Placed], path: Sequence[Any]) -> str:
     return ".".join([prefix, *map(str, path)])
 
 
-def _said(problem: Any, layers: Sequence[Placed]) -> str:
+def _said(problem: _Problem, layers: Sequence[Placed]) -> str:
     """Say a violation; what a variable held is never shown."""
-    path, message = problem["loc"], str(problem["msg"])
+    path, kind, message = problem
     for one in layers:
         for length in range(len(path) + 1):
             text = one.layer.variables.get(_dotted(path[:length]))
             if text is not None:
-                shown = "it does not fit" if problem["type"] in _PLUGIN_ERRORS else message
+                shown = "it does not fit" if kind in _PLUGIN_ERRORS else message
                 return f"{shown} (the value is {text})"
     return message
 
@@ -240,7 +254,9 @@ def json_schema(settings: type[Any] | None) -> dict[str, Any]:
     """Return JSON Schema of a Settings class; None = a plugin without settings."""
     if settings is None:
         return {"type": "object", "additionalProperties": False}
-    schema: dict[str, Any] = _adapter(settings).json_schema()
+    import pydantic
+
+    schema: dict[str, Any] = pydantic.TypeAdapter(settings).json_schema()
     schema.setdefault("additionalProperties", False)
     return schema
 

@@ -14,7 +14,7 @@ _HOMES = {
     "ModelServer": "dsh_core.testing.model_server",
     "ScriptedModel": "dsh_core.adapters.scripted",
     "assert_balanced": "dsh_core.testing.log",
-    "render_log": "dsh_core.testing.log",
+    "render_log": "dsh_core.testing.log_text",
 }
 __all__ = ["ModelServer", "ScriptedModel", "assert_balanced", "behaviours", "render_log"]
 

@@ -221,7 +221,7 @@ def _bound_problem(
 ) -> str | None:
     if not isinstance(value, kinds) or isinstance(value, bool):
         return None
-    size: float = value if kinds is _NUMBERS else len(value)
+    size: Any = value if kinds is _NUMBERS else len(value)
     return None if holds(size, bound) else f"{text} {shown(size)}"
 
 

@@ -12,7 +12,7 @@ from dsh_files.failure import explained, shown
 from dsh_files.observation import Observations, digest_of
 from dsh_files.replacement import replace_text
 from dsh_files.settings import Settings
-from dsh_files.text import BOM, encoded, is_mostly_utf8, is_utf8, refuse_unless_text
+from dsh_files.text import encoded, is_mostly_utf8, is_utf8, refuse_unless_text
 from dsh_files.workspace import Target, opened_file, opened_folder
 
 
@@ -34,11 +34,9 @@ def edit_file(
     old, new = _checked(old_string, new_string)
     with explained(target.written), opened_folder(target.path.parent) as folder:
         before, status = _read_seen(target, folder, observations, settings)
-        mark = BOM if before.startswith(BOM) else b""
-        body = before[len(mark) :]
-        _refuse_mixed_encodings(body, new, target)
-        replaced = replace_text(body, old, new, replace_all=replace_all, written=target.written)
-        after = mark + replaced.body
+        _refuse_mixed_encodings(before, new, target)
+        replaced = replace_text(before, old, new, replace_all=replace_all, written=target.written)
+        after = replaced.data
         if after == before:
             raise _nothing_to_change("differ in line endings only, which stay as they are")
         replace_seen(folder, target, after, status, observations, cancelled)
@@ -104,11 +102,11 @@ def _refuse_large(target: Target, size_bytes: int, settings: Settings) -> None:
         )
 
 
-def _refuse_mixed_encodings(body: bytes, new: bytes, target: Target) -> None:
+def _refuse_mixed_encodings(data: bytes, new: bytes, target: Target) -> None:
     """Refuse text that would make a Latin-1 file half UTF-8, or put � where other bytes were."""
-    if new.isascii() or is_utf8(body):
+    if new.isascii() or is_utf8(data):
         return
-    if "\ufffd".encode() in new or not is_mostly_utf8(body):
+    if "\ufffd".encode() in new or not is_mostly_utf8(data):
         raise ToolError(
             f"{shown(target.written)} is not UTF-8 (perhaps Latin-1, GBK or Shift-JIS), so only "
             "ASCII text can be put into it; new_string holds other characters. "

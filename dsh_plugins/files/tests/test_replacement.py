@@ -10,7 +10,7 @@ TOKEN = b"<<<unique token>>>"
 
 def replaced(body, old, new, *, replace_all=False):
     result = replace_text(body, old.encode(), new.encode(), replace_all=replace_all, written="f")
-    return result.body
+    return result.data
 
 
 def failure(body, old, new="new"):
