@@ -64,7 +64,8 @@ def test_every_plugin_is_installed_by_the_one_command_and_the_extra() -> None:
     extra = " ".join(project(ROOT)["project"]["optional-dependencies"]["all"])
 
     assert [p.name for p in PLUGINS if f"dsh_plugins/{p.name}" not in lines] == []
-    assert [p.name for p in PLUGINS if project(p)["project"]["name"] not in extra] == []
+    left_out = [p.name for p in PLUGINS if project(p)["project"]["name"] not in extra]
+    assert left_out == ["invariants"], "for tests: installed means on, and it costs time"
 
 
 def test_the_version_stands_in_one_more_place_only() -> None:

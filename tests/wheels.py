@@ -168,6 +168,11 @@ def build(distribution: Distribution, dist: Path) -> None:
     wheel_of(distribution, dist)
 
 
+def fetch(found: Sequence[Distribution], dist: Path) -> None:
+    """Download the dependencies of all of them from the index, once."""
+    run([*pip(), "download", "--dest", dist, *(wheel_of(one, dist) for one in found)])
+
+
 def wheel_of(distribution: Distribution, dist: Path) -> Path:
     name = f"{distribution.package}-{distribution.version}-py3-none-any.whl"
     expect((dist / name).is_file(), f"expected {name}, found {sorted(os.listdir(dist))}")
@@ -193,7 +198,7 @@ def check_content(distribution: Distribution, wheel: Path) -> None:
 
 
 def pip(python: Path | None = None) -> list[str]:
-    """This environment's pip, for itself or for another python; all share its cache."""
+    """This environment's pip, for itself or for another python."""
     target = ["--python", str(python)] if python is not None else []
     quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
     return [sys.executable, "-m", "pip", *target, *quiet]
@@ -209,9 +214,10 @@ class Installed:
         self.work.mkdir(parents=True)
         self._home.mkdir()
 
-    def install(self, *wheels: Path) -> None:
+    def install(self, dist: Path, *wheels: Path) -> None:
         run([sys.executable, "-m", "venv", "--without-pip", self.bin.parent])
-        run([*pip(self.bin / "python"), "install", *wheels], cwd=self.work)
+        offline = ["--no-compile", "--no-index", "--find-links", dist]
+        run([*pip(self.bin / "python"), "install", *offline, *wheels], cwd=self.work)
 
     def dsh(self, *arguments: str | Path) -> str:
         """Run the console script, without a key and without anything of this environment."""
@@ -269,7 +275,7 @@ def check_alone(report: Report, distribution: Distribution, dist: Path, folder: 
         partial(check_content, distribution, wheel_of(distribution, dist)),
     )
     installed = Installed(folder / name)
-    if not report.check(f"{name}: installs alone", partial(installed.install, *wheels)):
+    if not report.check(f"{name}: installs alone", partial(installed.install, dist, *wheels)):
         return
     version = partial(check_version, installed, core.version)
     report.check(f"{name}: `dsh --version`", version)
@@ -291,7 +297,8 @@ def main() -> int:
         def build_one(one: Distribution) -> bool:
             return report.check(f"{one.name}: builds", partial(build, one, dist))
 
-        if all(list(pool.map(build_one, found))):
+        is_built = all(list(pool.map(build_one, found)))
+        if is_built and report.check("all: dependencies", partial(fetch, found, dist)):
             list(pool.map(lambda one: check_alone(report, one, dist, folder), found))
     print(f"{report.passed} passed, {report.failed} failed", flush=True)
     return 1 if report.failed else 0

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from dsh_core.codec import JsonValue, to_json
 from dsh_core.errors import UserError
@@ -221,7 +221,7 @@ def _bound_problem(
 ) -> str | None:
     if not isinstance(value, kinds) or isinstance(value, bool):
         return None
-    size: Any = value if kinds is _NUMBERS else len(value)
+    size: Any = value if kinds is _NUMBERS else len(cast(Any, value))
     return None if holds(size, bound) else f"{text} {shown(size)}"
 
 

@@ -77,16 +77,16 @@ class RequestEncoder:
 
     def _head(self, request: Request, model: ModelConfig) -> bytes:
         """Return everything up to the first message."""
-        fields = {**model.parameters, **request.parameters}
+        given = {**model.parameters, **request.parameters}
+        fields = {name: value for name, value in given.items() if value is not None}
         if own := _OWN_PARAMETERS & fields.keys():
             raise LlmFailure("INVALID_REQUEST", f"{min(own)!r} cannot be given as a parameter")
         head: dict[str, Any] = {"model": request.model_name, "stream": request.stream}
         if request.stream and self._include_usage:
             head["stream_options"] = {"include_usage": True}
-        head.update((name, value) for name, value in fields.items() if value is not None)
         try:
-            data = _to_bytes(head)
-        except (TypeError, ValueError) as error:
+            data = _to_bytes({**head, **fields})
+        except (TypeError, ValueError, RecursionError) as error:
             raise LlmFailure("INVALID_REQUEST", f"a parameter is no JSON: {error}") from error
         tools = b",".join([self._tool(tool) for tool in request.tools])
         return b'%b%b,"messages":[' % (data[:-1], b',"tools":[%b]' % tools if tools else b"")
@@ -245,22 +245,25 @@ def _safe_name(name: str) -> str:
 
 def _safe_arguments(raw: str) -> str:
     """Return arguments that a server can parse: the model's own text where it is a JSON object."""
+    from pydantic_core import from_json
+
+    try:
+        return raw if isinstance(from_json(raw, allow_inf_nan=False), dict) else "{}"
+    except (TypeError, ValueError):  # TypeError: text with a lone surrogate is no text to pydantic
+        return _mended_arguments(raw)
+
+
+def _mended_arguments(raw: str) -> str:
+    """Do the same for what pydantic refuses: lone surrogates are replaced, the rest is `{}`."""
     try:
         value = json.loads(raw, parse_constant=_refuse_constant)
+        return clean_text(_ENCODER.encode(value)) if isinstance(value, dict) else "{}"
     except (ValueError, RecursionError):
         return "{}"
-    if not isinstance(value, dict):
-        return "{}"
-    text = _ENCODER.encode(value)
-    return raw if _is_text(text) else clean_text(text)
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _is_text(text: str) -> bool:
-    return text.isascii() or clean_text(text) is text
 
 
 def _plain(value: Any) -> Any:

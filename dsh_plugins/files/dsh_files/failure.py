@@ -38,7 +38,7 @@ _BY_ERRNO = {
 }
 
 _KINDS = (
-    (stat.S_ISDIR, "a folder; list it with glob"),
+    (stat.S_ISDIR, "a folder (glob lists it)"),
     (stat.S_ISFIFO, "a named pipe (FIFO)"),
     (stat.S_ISCHR, "a character device"),
     (stat.S_ISBLK, "a block device"),

@@ -160,7 +160,7 @@ def test_cut_lines_that_cannot_be_kept_say_why(hand, workspace, spill):
     ("make", "words"),
     [
         (os.mkfifo, "named pipe"),
-        (os.mkdir, "a folder; list it with glob"),
+        (os.mkdir, "a folder (glob lists it)"),
         (lambda path: socket.socket(socket.AF_UNIX).bind(str(path)), "a socket"),
     ],
 )
