@@ -31,7 +31,7 @@ def hooks_page() -> str:
         "| mode | meaning |",
         "|---|---|",
         "| emit | a notification; everyone is called, one after another |",
-        "| waterfall | a decision or a value: return it, `None` passes, `call_next` wraps the rest |",
+        "| waterfall | a decision or value: return it; `None` passes; `call_next` wraps the rest |",
         "| collect | all answers that are not `None`, each with its plugin |",
         "| parallel | an awaited checkpoint; everyone at once |",
         "",

@@ -129,16 +129,17 @@ Chunk.unknown = UnknownChunk
 def clean_chunk(chunk: Chunk) -> Chunk:
     """Return a chunk whose text has no lone surrogates: itself where it has none."""
     match chunk:
-        case TextDelta(text=text) | ReasoningDelta(text=text):
+        case TextDelta(_, str() as text) | ReasoningDelta(_, str() as text):
             return chunk if text.isascii() else replace(chunk, text=clean_text(text))
-        case ToolCallDelta(index, call_id, name, arguments):
-            if f"{call_id}{name}{arguments}".isascii():
-                return chunk
-            call_id, name = (part and clean_text(part) for part in (call_id, name))
-            return ToolCallDelta(index, call_id, name, clean_text(arguments))
+        case ToolCallDelta(index, call_id, name, str() as arguments):
+            call_id, name = (
+                clean_text(part) if isinstance(part, str) else part for part in (call_id, name)
+            )
+            cleaned = ToolCallDelta(index, call_id, name, clean_text(arguments))
+            return chunk if cleaned == chunk else cleaned
         case BlockEnd(block=block):
-            cleaned = clean_block(block)
-            return chunk if cleaned is block else replace(chunk, block=cleaned)
+            whole = clean_block(block)
+            return chunk if whole is block else replace(chunk, block=whole)
     return chunk
 
 

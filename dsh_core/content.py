@@ -91,14 +91,15 @@ def as_blocks(content: Content) -> tuple[Block, ...]:
 
 
 def clean_block(block: Block) -> Block:
-    """Return a block whose text has no lone surrogates."""
-    if isinstance(block, (Text, Reasoning)):
-        text = clean_text(block.text)
-        return block if text is block.text else replace(block, text=text)
-    if isinstance(block, ToolCall):
-        parts = (block.id, block.name, block.arguments)
-        return block if "".join(parts).isascii() else ToolCall(*map(clean_text, parts))
-    return block
+    """Return a block whose text has no lone surrogates: itself where it has none."""
+    match block:
+        case Text(str() as text) | Reasoning(str() as text):
+            cleaned: Block = block if text.isascii() else replace(block, text=clean_text(text))
+        case ToolCall(str() as call_id, str() as name, str() as arguments):
+            cleaned = ToolCall(clean_text(call_id), clean_text(name), clean_text(arguments))
+        case _:
+            return block
+    return block if cleaned == block else cleaned
 
 
 def text_of(blocks: Iterable[Block]) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any, TypeVar
+
+from dsh_invariants import Invariants
 
 from dsh_core import (
     Agent,
@@ -23,6 +26,8 @@ from dsh_core.testing.log import assert_balanced
 D = TypeVar("D", bound=EventData)
 
 NAMED_ONLY = HarnessConfig(autoload=False)
+HANGS_SECONDS = 20
+"""After this a test has lost a wake-up, and fails instead of standing still."""
 
 
 class Stage:
@@ -64,18 +69,19 @@ async def offline(
     config: HarnessConfig = NAMED_ONLY,
     **options: Any,
 ) -> AsyncIterator[Stage]:
-    """Run a harness whose model says `replies`; `plugin` is called "it". Its log must balance."""
+    """Run a harness whose model says `replies`; `plugin` is called "it". The log must balance."""
     requests: list[Request] = []
     entries = [_kept(reply, requests) for reply in replies]
     provider = ProviderConfig(
         "offline", "scripted", models={"script": ModelConfig()}, options={"replies": entries}
     )
-    given = {"it": plugin} if plugin is not None else {}
+    given: dict[str, object] = {"it": plugin} if plugin is not None else {}
     given |= {"tools": Brings(*tools)} if tools else {}
-    given |= plugins or {}
+    given |= {**(plugins or {}), "invariants": Invariants()}
     async with Harness(config, plugins=given, providers=[provider], **options) as harness:
         stage = Stage(harness, requests)
-        yield stage
+        async with asyncio.timeout(HANGS_SECONDS):
+            yield stage
     if "agent" in vars(stage):
         assert_balanced(stage.agent.session.events)
 

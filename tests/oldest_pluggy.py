@@ -48,7 +48,7 @@ def is_fresh() -> bool:
 
 def make(wanted: str) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
-    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [str(PYTHON), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     subprocess.run([*pip, "-r", str(REQUIREMENTS), wanted], cwd=ROOT, check=True)
     STAMP.touch()
 

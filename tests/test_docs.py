@@ -90,18 +90,20 @@ def test_a_python_example_runs(
     page: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": "example"}
+    module = ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", module)
 
-    exec(compile(text, f"{page.name} example", "exec"), namespace)
+    exec(compile(text, f"{page.name} example", "exec"), vars(module))
 
-    main = namespace.get("main")
+    main = getattr(module, "main", None)
     if inspect.iscoroutinefunction(main):
         asyncio.run(main())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose)
     dead = [
         target for target in targets if "://" not in target and not (page.parent / target).exists()
     ]

@@ -29,7 +29,7 @@ from dsh_core import (
     tool,
 )
 from dsh_core.chunks import BlockEnd
-from dsh_core.events import Aborted, AssistantMessage, ErrorEvent, RequestHeader
+from dsh_core.events import Aborted, AssistantMessage, ErrorEvent, LlmRetry, RequestHeader
 
 
 @tool(read_only=True)
@@ -134,6 +134,7 @@ async def test_hook_agent_request_error_tries_again() -> None:
 
     assert len(stage.requests) == 3
     assert (result.text, result.is_success) == ("At last.", True)
+    assert [retry.attempt for retry in stage.logged(LlmRetry)] == [1, 2]
     assert stage.logged(ErrorEvent) == []
 
 

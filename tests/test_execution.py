@@ -146,6 +146,17 @@ async def test_a_command_that_obeys_term_ends_at_once(
     assert await process.stdout.read() == b""
 
 
+async def test_a_shell_hears_of_its_end_before_its_children_die(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    for _ in range(20):
+        command = "trap 'exit 7' TERM; echo up; sleep 300 & sleep 300 & wait; exit 8"
+        process = await executor.start(shell(command, tmp_path))
+        await process.stdout.readline()
+        await process.stop(grace_seconds=30)
+        assert await process.wait() == 7
+
+
 async def test_one_that_ignores_term_is_killed_after_the_grace(
     executor: LocalExecutor, tmp_path: Path
 ) -> None:
@@ -323,7 +334,7 @@ WAYS_OUT = {
 
 @pytest.mark.parametrize("way", WAYS_OUT.values(), ids=WAYS_OUT.keys())
 async def test_no_process_outlives_the_harness_however_it_goes(tmp_path: Path, way: str) -> None:
-    commands = [f"setsid {STUBBORN} & exit", "echo $$ > lead; exec sleep 300"]
+    commands = [f"setsid {STUBBORN} & exit", "echo $$ > lead; exec env -i sleep 300"]
     harness = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "ignore", "-c", HARNESS, way, str(tmp_path), *commands),
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -359,7 +370,7 @@ os.kill(pid, 0)
 # --------------------------------------------------------------------------------- encoding
 
 
-@pytest.mark.parametrize("text", ["plain", "✓ 北京 🌍", "\udce9 by os.fsdecode"])
+@pytest.mark.parametrize("text", ["plain", "✓ 北京 🌍", "\udce9 by os.fsdecode in 北京"])
 def test_text_of_the_system_makes_a_round_trip(text: str) -> None:
     assert system_text(system_bytes(text)) == text
 

@@ -15,7 +15,19 @@ CORE = ROOT / "dsh_core"
 
 ROWS = [
     ["errors", "secret"],
-    ["tagged", "plain", "forms", "codec", "content", "messages", "request", "chunks", "events", "policy", "outcome"],
+    [
+        "tagged",
+        "plain",
+        "forms",
+        "codec",
+        "content",
+        "messages",
+        "request",
+        "chunks",
+        "events",
+        "policy",
+        "outcome",
+    ],
     ["marks"],
     ["hookspecs"],
     ["hooks"],

@@ -21,6 +21,8 @@ SOURCES = sorted(
     if "tests" not in path.relative_to(folder).parts
 )
 MAX_LINES = 400
+MANUALS = ["dsh_core/events.py", "dsh_core/hookspecs.py"]
+"""One file on purpose: readers look things up in them."""
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -76,7 +78,8 @@ def test_the_version_stands_in_one_more_place_only() -> None:
 def test_a_file_holds_one_idea(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 
-    assert len(text.splitlines()) <= MAX_LINES
+    if str(path.relative_to(ROOT)) not in MANUALS:
+        assert len(text.splitlines()) <= MAX_LINES
     assert ast.get_docstring(ast.parse(text)), "a module says what it is for"
 
 

@@ -1,1 +1,1 @@
-""""""
+"""Adapters that come with the core: `openai_chat` for endpoints, `scripted` without one."""

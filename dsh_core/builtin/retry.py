@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dsh_core.errors import LlmFailure
-from dsh_core.events import LlmRetry
 from dsh_core.marks import hookimpl
 from dsh_core.request import Retry
-
-if TYPE_CHECKING:
-    from dsh_core.agents import Agent
 
 RETRYABLE = ("EMPTY_RESPONSE", "RATE_LIMIT", "SERVER", "TIMEOUT", "TRANSPORT")
 
@@ -41,15 +36,10 @@ class RetryRequests:
         self.settings = settings
 
     @hookimpl
-    async def agent_request_error(
-        self, agent: Agent, turn: int, step: int, failure: LlmFailure, attempt: int
-    ) -> Retry | None:
-        """Log the wait and ask the loop for it; None where waiting would not help."""
+    async def agent_request_error(self, failure: LlmFailure, attempt: int) -> Retry | None:
+        """Ask for a wait; None where waiting would not help."""
         delay = self.delay(failure, attempt)
-        if delay is None:
-            return None
-        agent.session.append(LlmRetry(turn, step, attempt, delay, failure.code, failure.message))
-        return Retry(delay)
+        return None if delay is None else Retry(delay)
 
     def delay(self, failure: LlmFailure, attempt: int) -> float | None:
         """Return the seconds to wait after the failed attempt, or None to give up."""

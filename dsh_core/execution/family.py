@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 MARK_VARIABLE = "DSH_PROCESS_MARK"
@@ -51,6 +51,29 @@ class Family:
         """
         if not _HAS_PROC:
             return {group: "?" for group in self._groups if group_lives(group)}
+        return {pid: found.name for pid, found in self._living(strangers).items()}
+
+    def signal(self, number: int) -> bool:
+        """Signal every member; return whether there was one."""
+        if _HAS_PROC:
+            groups = {found.group for found in self._living().values()}
+        else:
+            groups = {group for group in self._groups if group_lives(group)}
+        for group in groups - {0, os.getpgrp()}:  # never ourselves, whatever /proc says
+            # A whole group at once: a shell whose child died first would run on. It may be gone
+            # meanwhile, or have become another user's.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+        return bool(groups)
+
+    def kill(self) -> None:
+        """Kill the family, whatever it forks meanwhile. Blocks for a second at most."""
+        for _ in range(_KILL_ROUNDS):
+            if not self.signal(signal.SIGKILL):
+                return
+            time.sleep(_ROUND_SECONDS)
+
+    def _living(self, strangers: Collection[int] = ()) -> dict[int, _Found]:
         processes = {
             pid: found
             for pid in running_processes()
@@ -59,24 +82,7 @@ class Family:
         family = {pid for pid, found in processes.items() if self._knows(pid, found)}
         _add_descendants(family, {pid: found.parent for pid, found in processes.items()})
         self._started.update((pid, processes[pid].started) for pid in family)
-        return {pid: processes[pid].name for pid in family if processes[pid].state not in "ZX"}
-
-    def signal(self, number: int) -> bool:
-        """Signal every member; return whether there was one."""
-        members = self.members()
-        send: Callable[[int, int], None] = os.kill if _HAS_PROC else os.killpg
-        for pid in members:
-            # It may be gone meanwhile, or have become another user's.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                send(pid, number)
-        return bool(members)
-
-    def kill(self) -> None:
-        """Kill the family, whatever it forks meanwhile. Blocks for a second at most."""
-        for _ in range(_KILL_ROUNDS):
-            if not self.signal(signal.SIGKILL):
-                return
-            time.sleep(_ROUND_SECONDS)
+        return {pid: processes[pid] for pid in family if processes[pid].state not in "ZX"}
 
     def _knows(self, pid: int, found: _Found) -> bool:
         return (

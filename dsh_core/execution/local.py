@@ -56,7 +56,7 @@ class LocalExecutor:
         self._leftovers = Leftovers()
         self._numbers = itertools.count(1)
         weakref.finalize(self, self._leftovers.end)
-        self._transports = weakref.WeakSet[asyncio.SubprocessTransport]()
+        self._processes = weakref.WeakSet[LocalProcess]()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -82,8 +82,7 @@ class LocalExecutor:
         if self._leftovers.is_watching:
             await _end_family(self._leftovers.family, lambda: kill_at)
         self._leftovers.end()
-        for transport in tuple(self._transports):
-            transport.close()
+        await asyncio.gather(*(process.release() for process in self._processes))
         # A start that the end of the loop cuts off would hang asyncio.
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -109,8 +108,9 @@ class LocalExecutor:
         group = transport.get_pid()
         self._leftovers.add(group)
         streams.when_exited(lambda: self._leftovers.forget_if_gone(group))
-        self._transports.add(transport)
-        return LocalProcess(self, transport, streams, Family({group}, mark), strangers)
+        process = LocalProcess(self, transport, streams, Family({group}, mark), strangers)
+        self._processes.add(process)
+        return process
 
     def hold(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a task that `close` waits for."""
@@ -179,12 +179,18 @@ class LocalProcess:
             self._ending = self._executor.hold(self._end())
         await asyncio.shield(self._ending)
 
-    async def _end(self) -> None:
-        await _end_family(self._family, lambda: self._kill_at)
+    async def release(self) -> None:
+        """Close the pipes, once the leader has exited and a reader that is behind had its time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_BYTES_SECONDS):
+                # Closed before, asyncio would take the exit code from its own watcher.
+                await self._streams.exited.wait()
                 await self._streams.closed.wait()
         self._transport.close()
+
+    async def _end(self) -> None:
+        await _end_family(self._family, lambda: self._kill_at)
+        await self.release()
 
 
 class _Streams(asyncio.SubprocessProtocol):

@@ -229,9 +229,9 @@ class LoopAgent:
             if self.inbox.queued and not self._is_exclusive:
                 await self._take_turn()
                 continue
-            self._set_status("idle")
-            self._settle()
             self._wake.clear()
+            self._set_status("idle")  # a plugin may send from here
+            self._settle()
             await self._wake.wait()
 
     async def _take_turn(self) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
 from dsh_core.chunks import BlockAssembler, Finish
+from dsh_core.codec import clean_text
 from dsh_core.content import Block, Reasoning, Text
 from dsh_core.errors import LlmFailure, PluginError
-from dsh_core.events import AssistantMessage, UsageEvent
+from dsh_core.events import AssistantMessage, LlmRetry, UsageEvent
 from dsh_core.messages import Message
 from dsh_core.request import Request, Retry
 
@@ -57,6 +58,7 @@ class Reply:
             if retry is None:
                 raise failure
             self._agent.report_error(failure)
+            self._log_retry(failure, retry, number)
             await asyncio.sleep(retry.delay_seconds)
             number += 1
 
@@ -157,6 +159,18 @@ class Reply:
         logged = self._agent.session.append(message).data
         assert isinstance(logged, AssistantMessage)
         return logged
+
+    def _log_retry(self, failure: LlmFailure, retry: Retry, attempt: int) -> None:
+        self._agent.session.append(
+            LlmRetry(
+                self._turn.number,
+                self._turn.step,
+                attempt,
+                retry.delay_seconds,
+                clean_text(failure.code),
+                clean_text(failure.message),
+            )
+        )
 
     def _log_usage(self, attempt: _Attempt) -> None:
         """Log what an attempt cost, also where it failed."""

@@ -158,6 +158,8 @@ class Session:
 
         Does what `append` does; the checks that a delta of plain text cannot fail are left out.
         """
+        if self._is_publishing or self._turn is None:
+            self._check_place(AssistantChunk(turn, step, chunk))
         kind = type(chunk)
         if not (
             (kind is TextDelta or kind is ReasoningDelta)

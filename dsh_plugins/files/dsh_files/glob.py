@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import os
-import stat
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -105,7 +104,7 @@ class _Counted(Iterator[tuple[int, str]]):
 
 
 def _matching(child: Child, glob: Glob, folder: int) -> Iterator[tuple[int, str]]:
-    """Yield regular files that match, each after its negated time of change in nanoseconds."""
+    """Yield files that match, each after its negated time of change in nanoseconds."""
     for record in child.records(b"\0"):
         name = os.fsdecode(record).removeprefix("./")
         if not glob.matches(name):
@@ -114,5 +113,4 @@ def _matching(child: Child, glob: Glob, folder: int) -> Iterator[tuple[int, str]
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except OSError:
             continue  # it went away, or may not be looked at
-        if stat.S_ISREG(status.st_mode):
-            yield -status.st_mtime_ns, name
+        yield -status.st_mtime_ns, name

@@ -1,12 +1,13 @@
 import os
 import re
 import socket
-import threading
 import time
 from contextlib import suppress
 
 import pytest
+from dsh_files import read
 from dsh_files.observation import observations_of
+from dsh_files.window import LineWindow
 
 from dsh_core.errors import ToolError
 
@@ -194,25 +195,21 @@ def test_odd_files_of_the_kernel_never_hang(new_hand, path):
     assert time.monotonic() - begin < 5
 
 
-def test_a_file_that_grows_all_the_time_has_an_end(hand, workspace):
+def test_a_file_that_grows_while_it_is_read_has_an_end(hand, workspace, monkeypatch):
     path = workspace / "log"
     path.write_text("line\n" * 100_000)
-    stop = threading.Event()
 
-    def grow():
-        with path.open("a") as file:
-            while not stop.is_set():
-                file.write("line\n" * 1_000)
-                file.flush()
+    class Growing(LineWindow):
+        def feed(self, piece):
+            super().feed(piece)
+            if path.stat().st_size < 10_000_000:
+                with path.open("ab") as file:
+                    file.write(piece)
 
-    thread = threading.Thread(target=grow)
-    thread.start()
-    try:
-        total = int(re.search(r"of ([\d,]+) shown", hand.read("log"))[1].replace(",", ""))
-    finally:
-        stop.set()
-        thread.join()
-    assert total >= 100_000
+    monkeypatch.setattr(read, "LineWindow", Growing)
+    assert "of 100,000 shown" in hand.read("log")
+    error = hand.failure("edit", file_path="log", old_string="line", new_string="x")
+    assert error.code == "FS_STALE_VERSION"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from dsh_core.agents import Stash
+from dsh_core.execution import system_bytes
 from dsh_core.tools import ToolContext
 from dsh_shell.settings import Settings
 from dsh_shell.tools import ShellTools
@@ -35,7 +36,7 @@ async def main(command, cwd):
         id="s", cwd=cwd, stash=Stash(), hooks=SimpleNamespace(waterfall=ask)
     )
     spill = cwd / "spill"
-    spill.mkdir()
+    os.mkdir(system_bytes(str(spill)))
     context = ToolContext(agent, cwd, None, (), lambda: spill, lambda text: None, threading.Event())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     output = await bash.function(command=command, timeout=60, ctx=context)
@@ -45,7 +46,9 @@ async def main(command, cwd):
     sys.stdout.write(json.dumps(result))
 
 
-asyncio.run(main(os.fsencode(sys.argv[1]).decode(), Path(os.fsdecode(os.fsencode(sys.argv[2])))))
+# As a configuration file has it, which is not as sys.argv has it in an ASCII locale.
+command, cwd = (os.fsencode(argument).decode() for argument in sys.argv[1:])
+asyncio.run(main(command, Path(cwd)))
 """
 
 
