@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PROJECTS := pyproject.toml tests/requirements.txt $(wildcard dsh_plugins/*/pyproject.toml)
 
-.PHONY: help setup demo test check format docs wheels pluggy16 live clean
+.PHONY: bench help setup demo test check format docs wheels pluggy16 live clean
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -47,6 +47,13 @@ pluggy16: $(STAMP) ## Run the hook tests on the oldest supported pluggy
 
 live: $(STAMP) ## Drive dsh against a small real model; compiles llama.cpp once
 	@$(BIN)/python tests/live.py
+
+BENCH := BENCH_VENVS=$(CURDIR)/.bench-venvs
+BENCHED := dsh,floor_socket,floor_httpx,floor_httpx2,pydantic_ai,openai_agents,langchain_agent
+
+bench: $(STAMP) ## Measure dsh beside bare floors and three peers (half an hour)
+	@test -d .bench-venvs/dsh || $(BENCH) $(BIN)/python bench/run.py --setup --only $(BENCHED)
+	$(BENCH) $(BIN)/python bench/run.py --fresh --only $(BENCHED)
 
 clean: ## Remove the environment and what was built
 	rm -rf $(VENV) build dist .make

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from dsh_core.chunks import Usage
@@ -15,6 +16,9 @@ from dsh_core.content import Block
 from dsh_core.errors import LlmFailure
 from dsh_core.events import EventData, UnknownEvent
 from dsh_core.tagged import Tagged
+
+few = settings(max_examples=40, deadline=None)
+"""For tests whose examples are long; the deadline would measure the machine's load."""
 
 
 @case("tests/note")

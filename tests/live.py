@@ -352,8 +352,9 @@ async def _tool_is_called(desk: Desk) -> None:
 
 
 def interrupt_ends_the_stream(desk: Desk) -> None:
-    interrupt = partial(os.kill, *()) if False else lambda pid: os.kill(pid, signal.SIGINT)
-    ended = desk.events("-a", "endless", "Count.", mid_stream=interrupt)
+    ended = desk.events(
+        "-a", "endless", "Count.", mid_stream=lambda pid: os.kill(pid, signal.SIGINT)
+    )
 
     ended.check(130, "aborted")
     replies = ended.data("assistant/message")

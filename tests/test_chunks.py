@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from generated import texts
+from generated import few, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,6 +116,7 @@ def test_of_an_interrupted_call_nothing_stays() -> None:
     assert assembled(ToolCallDelta(0, "1", "read", "{}")).interrupted_blocks() == ()
 
 
+@few
 @given(st.lists(st.tuples(st.integers(0, 3), texts), max_size=30))
 def test_a_text_is_the_sum_of_its_deltas_however_they_interleave(
     deltas: list[tuple[int, str]],
@@ -127,6 +128,7 @@ def test_a_text_is_the_sum_of_its_deltas_however_they_interleave(
     assert [block.text for block in done.blocks()] == [text for text in whole if text]
 
 
+@few
 @given(st.text(st.characters()), st.integers(0, 100))
 def test_a_text_cut_anywhere_into_deltas_can_be_logged(text: str, cut: int) -> None:
     blocks = assembled(TextDelta(0, text[:cut]), TextDelta(0, text[cut:])).blocks()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from generated import Note, event_data, nested
+from generated import Note, event_data, few, nested
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +43,7 @@ def through_json(event: Event) -> Event:
 # ------------------------------------------------------------------------------- every event
 
 
+@few
 @given(event_data, st.integers(0, 10**6), st.floats(0, 1e10))
 def test_every_event_comes_back_from_json_as_it_was_logged(
     data: EventData, seq: int, time: float
@@ -52,6 +53,7 @@ def test_every_event_comes_back_from_json_as_it_was_logged(
     assert through_json(event) == event
 
 
+@few
 @given(event_data)
 def test_sealing_changes_no_meaning_and_is_done_once(data: EventData) -> None:
     sealed = seal(data)

@@ -310,10 +310,10 @@ async def test_a_slow_sync_implementation_is_reported_once_with_the_arguments(ki
     class Blocks:
         @hookimpl
         def happened(self) -> None:
-            time.sleep(0.06)
+            time.sleep(0.002)
 
     hook = spec(kind, OnError.END_TURN)
-    lab = HookLab(hook, a=Blocks())
+    lab = HookLab(hook, held_loop_seconds=0.001, a=Blocks())
     await notify(lab, kind, hook, value=4)
     await notify(lab, kind, hook, value=5)
     (error,) = lab.reported

@@ -676,16 +676,16 @@ async def test_sync_code_that_holds_the_loop_is_reported_once(is_wrapper: bool) 
     class Blocks:
         @hookimpl
         def rewrite(self) -> None:
-            time.sleep(0.06)
+            time.sleep(0.002)
 
     class BlocksAround:
         @hookimpl(wrapper=True)
         def rewrite(self) -> Generator[None, str, str]:
             result = yield
-            time.sleep(0.06)
+            time.sleep(0.002)
             return result
 
-    lab = HookLab(rewrite, a=BlocksAround() if is_wrapper else Blocks())
+    lab = HookLab(rewrite, held_loop_seconds=0.001, a=BlocksAround() if is_wrapper else Blocks())
     assert await run(lab) == "core(t)"
     assert await run(lab) == "core(t)"
     (error,) = lab.reported

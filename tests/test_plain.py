@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from generated import json_values, nested, texts
+from generated import few, json_values, nested, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +25,7 @@ class Level(IntEnum):
     HIGH = 1
 
 
+@few
 @given(json_values)
 def test_freezing_loses_nothing(value: Any) -> None:
     frozen = freeze(value)
@@ -33,6 +34,7 @@ def test_freezing_loses_nothing(value: Any) -> None:
     assert json.loads(json.dumps(to_json(frozen))) == value
 
 
+@few
 @given(json_values)
 def test_what_is_frozen_freezes_to_the_same(value: Any) -> None:
     assert to_json(freeze(freeze(value))) == value
@@ -126,6 +128,7 @@ def test_reading_repairs_lone_surrogates_in_texts_and_keys() -> None:
     assert to_json(freeze({"k\ud800": ["a\udc00b"]}, repair=True)) == {"k\ufffd": ["a\ufffdb"]}
 
 
+@few
 @given(st.text(st.characters()))
 def test_cleaned_text_can_always_be_written(text: str) -> None:
     cleaned = clean_text(text)
@@ -134,6 +137,7 @@ def test_cleaned_text_can_always_be_written(text: str) -> None:
     assert clean_text(cleaned) is cleaned
 
 
+@few
 @given(texts)
 def test_good_text_is_left_alone(text: str) -> None:
     assert clean_text(text) is text

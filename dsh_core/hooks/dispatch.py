@@ -27,7 +27,7 @@ from dsh_core.hooks.failures import Failures
 from dsh_core.hooks.registry import HookRegistry
 from dsh_core.hooks.streams import StreamChain, StreamRun
 from dsh_core.hooks.waiting import DeadlineError, all_at_once, within
-from dsh_core.hooks.waterfall import HELD_LOOP_SECONDS, Run
+from dsh_core.hooks.waterfall import Run
 from dsh_core.hooks.wrappers import WrappedRun
 from dsh_core.marks import MODE_ATTRIBUTE, Mode, OnError, mode_of
 
@@ -39,6 +39,9 @@ Reporter: TypeAlias = Callable[[PluginError, Mapping[str, Any]], None]
 
 Tracer: TypeAlias = Callable[[str, float, tuple[Mapping[str, Any], ...], Mapping[str, Any]], None]
 """Takes hook name, seconds, who ran, and the hook's arguments, once per waterfall."""
+
+HELD_LOOP_SECONDS = 0.05
+"""Longer than this, a person sees the stream stutter."""
 
 log = logging.getLogger("dsh.hooks")
 
@@ -54,7 +57,8 @@ class Hooks(HookRegistry):
         report: Where failures with policy REPORT go.
         rank: Plugin name → its place in the asked order; lower is asked first.
         tracer: Where waterfalls are recorded; None records nothing.
-        slow: Who was reported for holding the loop already; may be shared.
+        held_loop_seconds: A sync implementation that takes longer is reported.
+        slow: Who was reported for that already; may be shared.
 
     """
 
@@ -64,10 +68,12 @@ class Hooks(HookRegistry):
         rank: Callable[[str], int],
         *,
         tracer: Tracer | None = None,
+        held_loop_seconds: float = HELD_LOOP_SECONDS,
         slow: set[tuple[str, str]] | None = None,
     ):
         super().__init__(rank)
         self.tracer = tracer
+        self.held_loop_seconds = held_loop_seconds
         self._report = report
         self._slow: set[tuple[str, str]] = set() if slow is None else slow
 
@@ -322,7 +328,7 @@ class Hooks(HookRegistry):
         started = time.perf_counter()
         result = implementation.call(values)
         held = time.perf_counter() - started
-        if held > HELD_LOOP_SECONDS:
+        if held > self.held_loop_seconds:
             self.report_slow(implementation, held, values)
         return result
 

@@ -16,9 +16,6 @@ from dsh_core.hooks.chain import Chain, Implementation, Values
 from dsh_core.hooks.ledger import CORE, Ledger, Place
 from dsh_core.request import Draft
 
-HELD_LOOP_SECONDS = 0.05
-"""A sync implementation that takes longer is reported."""
-
 Entry: TypeAlias = tuple[Place, Place, float]
 """An implementation's place, who had the turn before, and when it began."""
 
@@ -28,6 +25,8 @@ PASS: Final = object()
 
 class Reports(Protocol):
     """Where a run says what changes nothing for its caller."""
+
+    held_loop_seconds: float
 
     def report(self, error: PluginError, values: Values) -> None:
         """Report a failure that nobody will raise."""
@@ -239,7 +238,7 @@ class Run:
     def check_held(self, implementation: Implementation, started: float) -> None:
         """Report an implementation that held the loop since `started`."""
         held = time.perf_counter() - started
-        if held > HELD_LOOP_SECONDS:
+        if held > self.reports.held_loop_seconds:
             self.reports.report_slow(implementation, held, self.values)
 
     # ------------------------------------------------------------------------- blame

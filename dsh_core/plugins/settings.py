@@ -111,12 +111,18 @@ def merge(
             if name not in known:
                 raise _unknown(plugin, one, name, known)
             if name in guarded and not one.layer.trusted:
-                notes.append(f"{one.where((name,))} is ignored until you trust this folder")
+                notes.append(_untrusted(one.where((name,))))
             elif name in add:
                 values[name] = _added(values.get(name, []), value, one.where((name,)))
             else:
                 values[name] = merged_value(values.get(name), value)
     return values, notes
+
+
+def _untrusted(where: str) -> str:
+    from dsh_core.config.trust import UNTIL_TRUSTED
+
+    return f"{where} is ignored {UNTIL_TRUSTED}"
 
 
 def merged_value(old: Any, new: Any) -> Any:
@@ -209,15 +215,11 @@ def _with_texts(values: Any, problems: Sequence[_Problem], layers: Sequence[Plac
     """Return the values with numbers as they were written, where text is wanted."""
     for path, kind, _ in problems:
         if kind in _TEXT_ERRORS and path:
-            text = next((w for w in _written(path, layers) if w is not None), None)
+            saying = next((o for o in reversed(layers) if o.value(path) is not _NOTHING), None)
+            text = saying.layer.written.get(_dotted(path)) if saying is not None else None
             if text is not None:
                 values = _replaced(values, path, text)
     return values
-
-
-def _written(path: Sequence[Any], layers: Sequence[Placed]) -> Iterable[str | None]:
-    saying = (one for one in reversed(layers) if one.value(path) is not _NOTHING)
-    return (one.layer.written.get(_dotted(path)) for one in saying)
 
 
 def _replaced(values: Any, path: Sequence[Any], new: Any) -> Any:
@@ -239,15 +241,23 @@ def _origin(plugin: str, layers: Sequence[Placed], path: Sequence[Any]) -> str:
 
 
 def _said(problem: _Problem, layers: Sequence[Placed]) -> str:
-    """Say a violation; what a variable held is never shown."""
+    """Say a violation. A text of the plugin's own is not shown where it may hold a variable's."""
     path, kind, message = problem
-    for one in layers:
-        for length in range(len(path) + 1):
-            text = one.layer.variables.get(_dotted(path[:length]))
-            if text is not None:
-                shown = "it does not fit" if kind in _PLUGIN_ERRORS else message
-                return f"{shown} (the value is {text})"
-    return message
+    is_foreign = kind in _PLUGIN_ERRORS
+    texts = [
+        text
+        for one in layers
+        for key, text in one.layer.variables.items()
+        if _is_at(key, _dotted(path)) or (is_foreign and _is_at(_dotted(path), key))
+    ]
+    if not texts:
+        return message
+    return f"{'it does not fit' if is_foreign else message} (written as {', '.join(texts)})"
+
+
+def _is_at(around: str, path: str) -> bool:
+    """Whether a key path is another, or lies in it."""
+    return not around or path == around or path.startswith(f"{around}.")
 
 
 def json_schema(settings: type[Any] | None) -> dict[str, Any]:

@@ -168,7 +168,7 @@ class History:
 
     def _replaced_span(self, data: EventData, replaces: tuple[int, int]) -> slice:
         """Return the positions a replacement takes. Raises `SessionError` when it must not."""
-        first, last = (self._position(seq) for seq in replaces)
+        first, last = self._positions(replaces[0])[0], self._positions(replaces[1])[-1]
         if first > last:
             raise SessionError(f"the message from event {replaces[0]} comes after {replaces[1]}")
         if isinstance(data, ToolResultEvent):
@@ -178,14 +178,15 @@ class History:
             self._check_balance(first, last)
         return slice(first, last + 1)
 
-    def _position(self, seq: int) -> int:
-        for position in range(len(self._origins) - 1, -1, -1):
-            if self._origins[position].seq == seq:
-                return position
-        raise SessionError(
-            f"no message in the history comes from event {seq}; "
-            "`session.message_sources()` says where its messages come from"
-        )
+    def _positions(self, seq: int) -> list[int]:
+        """Return where the messages of an event are: one, or the results that a step end gave."""
+        positions = [i for i, origin in enumerate(self._origins) if origin.seq == seq]
+        if not positions:
+            raise SessionError(
+                f"no message in the history comes from event {seq}; "
+                "`session.message_sources()` says where its messages come from"
+            )
+        return positions
 
     def _check_balance(self, first: int, last: int) -> None:
         before = self._origins[first - 1].group if first else None

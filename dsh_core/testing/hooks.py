@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -16,15 +17,25 @@ class HookLab:
     Args:
         specs: Further hooks: functions marked as in `dsh_core.hookspecs`.
         tracer: Where waterfalls are recorded.
+        held_loop_seconds: What counts as holding the loop; by default nothing does, for tests run
+            on busy machines.
         plugins: Name → plugin.
 
     """
 
-    def __init__(self, *specs: Callable[..., Any], tracer: Tracer | None = None, **plugins: object):
+    def __init__(
+        self,
+        *specs: Callable[..., Any],
+        tracer: Tracer | None = None,
+        held_loop_seconds: float = math.inf,
+        **plugins: object,
+    ):
         self.reported: list[PluginError] = []
         self.reported_with: list[Mapping[str, Any]] = []
         self.order = list(plugins)
-        self.hooks = Hooks(self._report, self._rank, tracer=tracer)
+        self.hooks = Hooks(
+            self._report, self._rank, tracer=tracer, held_loop_seconds=held_loop_seconds
+        )
         if specs:
             self.hooks.add_specs(spec_module("lab", *specs), owner="lab")
         for name, plugin in plugins.items():

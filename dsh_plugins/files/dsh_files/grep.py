@@ -127,10 +127,9 @@ def find_lines(
             )
     if matches.total > settings.grep_limit_matches:
         notes.insert(0, _cut_note(matches, settings))
-    lines = [*_shown_lines(matches, place.root, workspace, settings.grep_limit_matches)]
-    lines += ["", *notes] if notes else []
+    lines = _shown_lines(matches, place.root, workspace, settings.grep_limit_matches)
     meta = {"matches": matches.total, "files": matches.file_count, "stopped": child.stopped}
-    return ToolOutput.of("\n".join(lines), meta=meta)
+    return ToolOutput.of("\n".join([*lines, *([""] if notes else []), *notes]), meta=meta)
 
 
 def excerpt(line: bytes, start: int, limit_bytes: int) -> str:

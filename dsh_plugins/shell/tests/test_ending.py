@@ -158,7 +158,7 @@ async def test_a_survivor_that_floods_its_output_does_not_hold_the_harness_up(sh
     await shell("yes &")
     started = time.process_time()
     await asyncio.sleep(0.5)  # what it takes of this time is what is measured
-    assert time.process_time() - started < 0.1
+    assert time.process_time() - started < 0.05
 
 
 async def test_survivors_end_with_the_agent(
