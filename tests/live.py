@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import httpx
 from program import Shell
-from wheels import Broken, Report, expect
+from wheels import Report, expect
 
 from dsh_core import Harness, Request, Tool, hookimpl, tool
 from dsh_core.config.load import load_config

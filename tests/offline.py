@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
-from dsh_invariants import Invariants
-
 from dsh_core import (
     Agent,
     EventData,
@@ -22,6 +20,7 @@ from dsh_core import (
     hookimpl,
 )
 from dsh_core.testing.log import assert_balanced
+from dsh_invariants import Invariants
 
 D = TypeVar("D", bound=EventData)
 

@@ -15,10 +15,10 @@ from dsh_core import (
     Agent,
     AgentDefinition,
     Chunk,
+    ConfigError,
     Finish,
     Harness,
     HarnessConfig,
-    HarnessError,
     ModelConfig,
     ProviderConfig,
     Request,
@@ -162,7 +162,7 @@ async def test_hook_harness_start_refuses_to_start() -> None:
         async def harness_start(self) -> None:
             raise OSError("the index is locked")
 
-    with pytest.raises(HarnessError, match="the index is locked"):
+    with pytest.raises(ConfigError, match=r"'it'.*the index is locked"):
         async with offline(plugin=Broken()):
             pytest.fail("it started")
 

@@ -59,10 +59,11 @@ class Agents:
         if agent.id in self._live:
             raise AgentError(f"agent {agent.id!r} is live already")
         self._live[agent.id] = agent
+        undo = [self.remove]
 
         def dispose() -> None:
-            if self._live.get(agent.id) is agent:
-                del self._live[agent.id]
+            while undo:
+                undo.pop()(agent)
 
         return dispose
 

@@ -22,20 +22,15 @@ from dsh_core.errors import ToolError
 from dsh_core.execution import Command, Process, Survivor, readable, system_bytes
 from dsh_core.execution.family import MARK_VARIABLE, Family, running_processes
 from dsh_core.execution.leftovers import Leftovers
+from dsh_core.execution.streams import Streams
 
 T = TypeVar("T")
-
-_READ_AHEAD_BYTES = 256 * 1024
-"""What asyncio reads from a pipe at once; when twice this is buffered, reading pauses."""
 
 _POLL_SECONDS = (0.005, 0.1)
 """First and longest pause between two looks at a family that is ending."""
 
 _UNKILLABLE_SECONDS = 2.0
 """How long after KILL a process is waited for: one in an uninterruptible wait does not end."""
-
-_LAST_BYTES_SECONDS = 1.0
-"""How long after its end a command's pipes stay open for a reader that is behind."""
 
 _SETTLE_SECONDS = 0.05
 """A process that is just ending is no survivor: whoever is there twice, this far apart, is."""
@@ -56,7 +51,7 @@ class LocalExecutor:
         self._leftovers = Leftovers()
         self._numbers = itertools.count(1)
         weakref.finalize(self, self._leftovers.end)
-        self._processes = weakref.WeakSet[LocalProcess]()
+        self._open: set[Streams] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -82,7 +77,7 @@ class LocalExecutor:
         if self._leftovers.is_watching:
             await _end_family(self._leftovers.family, lambda: kill_at)
         self._leftovers.end()
-        await asyncio.gather(*(process.release() for process in self._processes))
+        await asyncio.gather(*(streams.release() for streams in self._open))
         # A start that the end of the loop cuts off would hang asyncio.
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -94,7 +89,7 @@ class LocalExecutor:
         environment = {**command.env, MARK_VARIABLE: mark}
         try:
             transport, streams = await asyncio.get_running_loop().subprocess_exec(
-                _Streams,
+                Streams,
                 *(system_bytes(argument) for argument in command.argv),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -107,10 +102,10 @@ class LocalExecutor:
             raise ToolError(_reason(error, command), code="SPAWN_FAILED") from error
         group = transport.get_pid()
         self._leftovers.add(group)
-        streams.when_exited(lambda: self._leftovers.forget_if_gone(group))
-        process = LocalProcess(self, transport, streams, Family({group}, mark), strangers)
-        self._processes.add(process)
-        return process
+        streams.exited.add_done_callback(lambda _: self._leftovers.forget_if_gone(group))
+        self._open.add(streams)
+        streams.over.add_done_callback(lambda _: self._open.discard(streams))
+        return LocalProcess(self, transport, streams, Family({group}, mark), strangers)
 
     def hold(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run a task that `close` waits for."""
@@ -127,7 +122,7 @@ class LocalProcess:
         self,
         executor: LocalExecutor,
         transport: asyncio.SubprocessTransport,
-        streams: _Streams,
+        streams: Streams,
         members: Family,
         strangers: frozenset[int],
     ):
@@ -156,7 +151,7 @@ class LocalProcess:
 
     async def wait(self) -> int:
         """Return the exit code once the leader ended; −N where signal N killed it."""
-        await self._streams.exited.wait()
+        await asyncio.shield(self._streams.exited)
         return cast(int, self._transport.get_returncode())
 
     async def survivors(self) -> tuple[Survivor, ...]:
@@ -179,68 +174,9 @@ class LocalProcess:
             self._ending = self._executor.hold(self._end())
         await asyncio.shield(self._ending)
 
-    async def release(self) -> None:
-        """Close the pipes, once the leader has exited and a reader that is behind had its time."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_BYTES_SECONDS):
-                # Closed before, asyncio would take the exit code from its own watcher.
-                await self._streams.exited.wait()
-                await self._streams.closed.wait()
-        self._transport.close()
-
     async def _end(self) -> None:
         await _end_family(self._family, lambda: self._kill_at)
-        await self.release()
-
-
-class _Streams(asyncio.SubprocessProtocol):
-    """Output of a process, and its end.
-
-    asyncio's own `Process.wait` returns only when the pipes are closed too, which a grandchild can
-    put off for ever; this tells the two apart.
-    """
-
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.readers = {
-            descriptor: asyncio.StreamReader(_READ_AHEAD_BYTES, loop) for descriptor in (1, 2)
-        }
-        self.exited = asyncio.Event()
-        self.closed = asyncio.Event()
-        self._on_exit: Callable[[], None] = lambda: None
-        self._open = set(self.readers)
-        self._transport: asyncio.SubprocessTransport | None = None
-
-    def when_exited(self, callback: Callable[[], None]) -> None:
-        """Call back when the process exits, which it may have done already."""
-        self._on_exit = callback
-        if self.exited.is_set():
-            callback()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.SubprocessTransport, transport)
-        for descriptor, reader in self.readers.items():
-            pipe = self._transport.get_pipe_transport(descriptor)
-            reader.set_transport(cast(asyncio.BaseTransport, pipe))  # it pauses the pipe when full
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.readers[fd].feed_data(data)
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self.readers[fd].feed_eof()
-        self._open.discard(fd)
-        if not self._open:
-            self.closed.set()
-        self._close_when_over()
-
-    def process_exited(self) -> None:
-        self.exited.set()
-        self._on_exit()
-        self._close_when_over()
-
-    def _close_when_over(self) -> None:
-        if self._transport is not None and self.exited.is_set() and self.closed.is_set():
-            self._transport.close()
+        await self._streams.release()
 
 
 async def _discard(starting: asyncio.Task[LocalProcess]) -> None:

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dsh_files.effects import effects_of
-from dsh_files.settings import Settings
-from dsh_files.tools import FileTools
 
 from dsh_core.agents import Stash
 from dsh_core.errors import ToolError
 from dsh_core.outcome import ToolOutput
 from dsh_core.policy import Call
 from dsh_core.tools import ToolContext
+from dsh_files.effects import effects_of
+from dsh_files.settings import Settings
+from dsh_files.tools import FileTools
 
 
 @dataclass

@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 
 import pytest
+
 from dsh_files import atomic
 from dsh_files.observation import Version
 from dsh_files.workspace import opened_folder

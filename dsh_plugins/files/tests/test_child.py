@@ -5,9 +5,9 @@ import threading
 import time
 
 import pytest
-from dsh_files.child import Child
 
 from dsh_core.errors import ToolError
+from dsh_files.child import Child
 
 
 @pytest.fixture

@@ -4,10 +4,11 @@ import time
 from pathlib import Path
 
 import pytest
-from dsh_files.diff import diff_of
-from dsh_files.settings import Settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from dsh_files.diff import diff_of
+from dsh_files.settings import Settings
 
 LIMITS = Settings()
 texts = st.lists(

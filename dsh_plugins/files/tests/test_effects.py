@@ -1,7 +1,7 @@
 import pytest
-from dsh_files.effects import effects_of
 
 from dsh_core.policy import Call, Effect
+from dsh_files.effects import effects_of
 
 
 def call(name, **arguments):

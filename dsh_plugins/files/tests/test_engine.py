@@ -2,10 +2,10 @@ import os
 from pathlib import Path
 
 import pytest
-from dsh_files import engine
-from dsh_files.engine import Engine, choose_engine, find_ripgrep
 
 from dsh_core.errors import ToolError
+from dsh_files import engine
+from dsh_files.engine import Engine, choose_engine, find_ripgrep
 
 
 def script(folder: Path) -> str:

@@ -4,9 +4,9 @@ import stat
 import threading
 
 import pytest
-from dsh_files.failure import explained, os_failure, refuse_unless_regular, shown, stop_if
 
 from dsh_core.errors import ToolError
+from dsh_files.failure import explained, os_failure, refuse_unless_regular, shown, stop_if
 
 
 @pytest.mark.parametrize(

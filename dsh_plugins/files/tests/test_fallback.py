@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from dsh_files import fallback
 from dsh_files.engine import Engine
 from dsh_files.globs import Glob

@@ -2,11 +2,11 @@ import re
 import time
 
 import pytest
-from dsh_files.globs import Glob, split_base
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dsh_core.errors import ToolError
+from dsh_files.globs import Glob, split_base
 
 
 @pytest.mark.parametrize(

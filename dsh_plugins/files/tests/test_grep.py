@@ -3,6 +3,7 @@ import socket
 import time
 
 import pytest
+
 from dsh_files.grep import Matches, excerpt
 from dsh_files.settings import Settings
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pluggy
 import pytest
 import yaml
-from dsh_files import Files
 
 from dsh_core import hookspecs
 from dsh_core.policy import Call
+from dsh_files import Files
 
 FOLDER = Path(__file__).parents[1]
 

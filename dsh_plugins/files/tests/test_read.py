@@ -5,11 +5,11 @@ import time
 from contextlib import suppress
 
 import pytest
+
+from dsh_core.errors import ToolError
 from dsh_files import read
 from dsh_files.observation import observations_of
 from dsh_files.window import LineWindow
-
-from dsh_core.errors import ToolError
 
 BOM = b"\xef\xbb\xbf"
 

@@ -1,9 +1,9 @@
 import pytest
-from dsh_files.replacement import replace_text
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dsh_core.errors import ToolError
+from dsh_files.replacement import replace_text
 
 TOKEN = b"<<<unique token>>>"
 

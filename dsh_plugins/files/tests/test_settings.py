@@ -3,12 +3,12 @@ import inspect
 from itertools import pairwise
 from typing import get_type_hints
 
-import dsh_files.settings
 import pydantic
 import pytest
-from dsh_files.settings import Settings
 
+import dsh_files.settings
 from dsh_core import TRUSTED_ONLY
+from dsh_files.settings import Settings
 
 
 @pytest.mark.parametrize("name", ["read_limit_bytes", "grep_limit_matches"])

@@ -1,4 +1,8 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsh_core.errors import ToolError
 from dsh_files.text import (
     encoded,
     is_mostly_utf8,
@@ -8,10 +12,6 @@ from dsh_files.text import (
     refuse_unless_text,
     with_line_ending,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from dsh_core.errors import ToolError
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])

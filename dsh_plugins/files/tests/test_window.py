@@ -1,8 +1,9 @@
 import tracemalloc
 
-from dsh_files.window import CutLine, LineWindow
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dsh_files.window import CutLine, LineWindow
 
 
 def window_over(*pieces, first=1, limit_lines=100, limit_bytes=10_000, limit_characters=100):

@@ -1,9 +1,9 @@
 import os
 
 import pytest
-from dsh_files.workspace import Target, Workspace, opened_file, opened_folder, resolve
 
 from dsh_core.errors import ToolError
+from dsh_files.workspace import Target, Workspace, opened_file, opened_folder, resolve
 
 
 def code_of(function, *args):

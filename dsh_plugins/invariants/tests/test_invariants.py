@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dsh_invariants import Invariants
-
 from dsh_core import (
     Agent,
     Harness,
@@ -16,6 +14,7 @@ from dsh_core import (
 )
 from dsh_core.events import ToolResultEvent
 from dsh_core.testing import assert_balanced
+from dsh_invariants import Invariants
 
 
 @tool

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from dsh_invariants import InvariantError, Ledger
-from dsh_invariants.ledger import check_status
 
 from dsh_core import Event, EventData, Text, ToolCall, Usage
 from dsh_core.events import (
@@ -25,6 +23,8 @@ from dsh_core.events import (
     UsageEvent,
     UserMessage,
 )
+from dsh_invariants import InvariantError, Ledger
+from dsh_invariants.ledger import check_status
 
 TURN = TurnStart(1, MessageTrigger())
 HELLO = UserMessage((Text("hello"),))

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dsh_shell.settings import Settings
-from dsh_shell.tools import ShellTools
 
 from dsh_core.agents import Stash
 from dsh_core.outcome import ToolOutput
 from dsh_core.policy import Call
 from dsh_core.tools import Tool, ToolContext
+from dsh_shell.settings import Settings
+from dsh_shell.tools import ShellTools
 
 
 class FakeHooks:

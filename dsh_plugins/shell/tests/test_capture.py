@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from dsh_shell.capture import Capture, HeadAndTail
 from dsh_shell.spill import Spill
 

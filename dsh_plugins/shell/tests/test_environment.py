@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from dsh_shell.environment import ambient_environment, command_environment, names_secret
 
 

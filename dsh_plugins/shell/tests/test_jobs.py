@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from dsh_shell.tools import JOBS
 
 from dsh_core.errors import AgentDisposedError, ToolError
 from dsh_core.messages import PluginSource
+from dsh_shell.tools import JOBS
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dsh_shell
 import pluggy
-from dsh_shell import Shell
 
+import dsh_shell
 from dsh_core import hookspecs
+from dsh_shell import Shell
 
 PROJECT = Path(__file__).parents[1]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from dsh_shell.terminal import LONGEST_ROW, ROWS, Terminal
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dsh_shell.terminal import LONGEST_ROW, ROWS, Terminal
 
 
 def shown(*pieces: str) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dsh_shell.settings import Settings
 
 from dsh_core.errors import ToolError
 from dsh_core.execution import Command
 from dsh_core.tools import InvalidArgumentsError
+from dsh_shell.settings import Settings
 
 PROGRESS = r"""
 for i in $(seq 1 2000); do printf '\r\033[32mprogress %d%%\033[0m' $((i/20)); done
