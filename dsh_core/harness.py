@@ -23,6 +23,7 @@ from dsh_core.commands import Commands
 from dsh_core.config.model import AgentDefinition, HarnessConfig
 from dsh_core.errors import ConfigError, HarnessError, PluginError, UserError, error_chain
 from dsh_core.events import PluginTrace
+from dsh_core.hooks import Hooks
 from dsh_core.llm import Llm, ProviderConfig
 from dsh_core.plugins import Plugins
 from dsh_core.prompt import Prompt
@@ -169,6 +170,14 @@ class Harness:
             return AgentDefinition()
         known = ", ".join(agents) or "none"
         raise ConfigError(f"there is no agent {name!r}", remedy=f"Agents: {known}.")
+
+    def check_tools(self, definition: AgentDefinition, hooks: Hooks) -> None:
+        """Raise `ConfigError` when an agent names a tool that nobody brings.
+
+        With plugins switched off for this run (`--safe`, `-p no:NAME`) tools miss on purpose.
+        """
+        if not self.config.safe and not self.config.blocked:
+            self.tools.check_names(hooks, definition.tools, definition.where)
 
     def options_of(self, definition: AgentDefinition) -> AgentOptions:
         """Return the options an agent of this definition gets."""

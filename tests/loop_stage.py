@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -44,7 +45,7 @@ def calls(*wanted: tuple[str, str] | tuple[str, str, str]) -> list[Chunk]:
 
 def says(text: str, *, finish: str = "stop", usage: Usage | None = None) -> list[Chunk]:
     """A reply that is text, one chunk per word."""
-    words: list[Chunk] = [TextDelta(0, word) for word in text.split(" ")]
+    words: list[Chunk] = [TextDelta(0, word) for word in re.findall(r"\S+\s*", text)]
     return [*words, *([UsageChunk(usage)] if usage else []), Finish(finish)]
 
 
@@ -95,12 +96,12 @@ class Gate:
         self._open.set()
 
 
-def paused(gate: Gate, *after: Chunk, before: Iterable[Chunk] = ()) -> Callable[[Request], Any]:
-    """A reply that waits at a gate between two runs of chunks."""
+def paused(gate: Gate, *after: Chunk, before: str = "") -> Callable[[Request], Any]:
+    """A reply that says something, waits at a gate, and goes on."""
 
     async def stream(request: Request) -> AsyncIterator[Chunk]:
-        for chunk in before:
-            yield chunk
+        if before:
+            yield TextDelta(0, before)
         await gate.wait()
         for chunk in after or says("done"):
             yield chunk

@@ -89,7 +89,7 @@ def test_plugins_lists_states_and_causes(dsh: Shell) -> None:
 
     assert done.returncode == 1
     assert "files        0.1.0" in done.stdout
-    assert "dsh.yaml: plugins.shell: false" in done.stdout
+    assert "dsh.yaml:2: plugins.shell: false" in done.stdout
     assert "-p no:retry" in done.stdout
     assert "pip install dsh-permissoin" in done.stdout
 

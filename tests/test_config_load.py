@@ -245,13 +245,14 @@ def test_the_project_file_is_looked_for_up_to_the_repositorys_root(
     assert list(load(cwd=deep, environ=home).plugins) == ["deep"]
 
 
-def test_the_search_ends_at_the_home_folder(load: Load, tmp_path: Path) -> None:
+def test_outside_a_repository_no_folder_above_counts(load: Load, tmp_path: Path) -> None:
     (tmp_path / "dsh.yaml").write_text("plugins: {above: {}}")
-    deep = tmp_path / "home/a"
+    deep = tmp_path / "a/b"
     deep.mkdir(parents=True)
 
-    assert load(cwd=deep, environ={"HOME": str(tmp_path / "home")}).plugins == {}
-    assert list(load(cwd=deep, environ={"HOME": "/nowhere"}).plugins) == ["above"]
+    assert load(cwd=deep).plugins == {}
+    (deep / "dsh.yaml").write_text("plugins: {own: {}}")
+    assert list(load(cwd=deep).plugins) == ["own"]
 
 
 def test_a_named_file_replaces_the_projects_and_is_trusted(load: Load, tmp_path: Path) -> None:

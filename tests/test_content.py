@@ -34,7 +34,7 @@ from dsh_core.content import (
         (Reasoning("\udc00"), (Reasoning("\ufffd"),)),
         (UnknownBlock("gone", {"a": 1}), (UnknownBlock("gone", {"a": 1}),)),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_content_becomes_blocks(content: Any, blocks: Any) -> None:
     assert as_blocks(content) == blocks

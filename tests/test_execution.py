@@ -275,9 +275,12 @@ async def test_an_executor_that_nobody_holds_ends_what_it_started(tmp_path: Path
     family = executor._leftovers.family
     assert family.members()
     del executor, process
-    await asyncio.sleep(0)  # the loop's own references go
-    gc.collect()
-    assert family.members() == {}
+
+    def is_gone() -> bool:
+        gc.collect()  # the loop's own references go a little later
+        return not family.members()
+
+    await eventually(is_gone)
 
 
 async def test_a_group_that_is_gone_is_forgotten(executor: LocalExecutor, tmp_path: Path) -> None:

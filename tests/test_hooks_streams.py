@@ -1,95 +1,21 @@
-"""`llm_stream`: wrapping a stream, blaming who raised in it, and closing every iterator."""
+"""`llm_stream`: answering with a stream, wrapping one, and who is blamed for what it raises."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from streaming import Model, Next, Returns, Wraps, opened, text, words
 
-from dsh_core import hookspecs
 from dsh_core.chunks import Chunk, Finish, TextDelta
 from dsh_core.errors import LlmFailure, PluginError
-from dsh_core.hooks.streams import StreamRun
 from dsh_core.marks import hookimpl
 from dsh_core.request import Request
 from dsh_core.testing.hooks import HookLab
 
-Next = Callable[..., Awaitable[AsyncIterator[Chunk]]]
-
-
-class Model:
-    """The core's own answer: streams words, and notes when it is opened and closed."""
-
-    def __init__(self, *words: str | BaseException, log: list[str] | None = None):
-        self.words = words
-        self.log = log if log is not None else []
-        self.opened = 0
-
-    async def __call__(self, agent: Any, request: Request) -> AsyncIterator[Chunk]:
-        self.opened += 1
-        return self._words(f"model{self.opened}")
-
-    async def _words(self, name: str) -> AsyncIterator[Chunk]:
-        try:
-            for word in self.words:
-                if isinstance(word, BaseException):
-                    raise word
-                yield TextDelta(0, word)
-        finally:
-            self.log.append(f"{name} closed")
-
-
-def opened(lab: HookLab, model: Any) -> StreamRun[Chunk]:
-    return lab.hooks.stream(hookspecs.llm_stream, model, agent=None, request=Request("p/m"))
-
-
-async def text(lab: HookLab, model: Any = None) -> str:
-    words = []
-    async with opened(lab, model or Model("a", "b")) as chunks:
-        async for chunk in chunks:
-            assert isinstance(chunk, TextDelta)
-            words.append(chunk.text)
-    return " ".join(words)
-
-
-class Wraps:
-    """An async generator around the rest; notes when it is closed."""
-
-    def __init__(self, name: str, log: list[str] | None = None):
-        self.name = name
-        self.log = log if log is not None else []
-
-    @hookimpl
-    async def llm_stream(self, *, call_next: Next) -> AsyncIterator[Chunk]:
-        try:
-            async for chunk in await call_next():
-                assert isinstance(chunk, TextDelta)
-                yield TextDelta(0, f"{self.name}{chunk.text}")
-        finally:
-            self.log.append(f"{self.name} closed")
-
-
-class Returns:
-    """An `async def` that returns what it was given."""
-
-    def __init__(self, answer: Any):
-        self.answer = answer
-
-    @hookimpl
-    async def llm_stream(self) -> Any:
-        if isinstance(self.answer, BaseException):
-            raise self.answer
-        return self.answer() if callable(self.answer) else self.answer
-
-
-async def words(*said: str) -> AsyncIterator[Chunk]:
-    for word in said:
-        yield TextDelta(0, word)
-
-
-# --------------------------------------------------------------------------------- answers
+# ----------------------------------------------------------------------------------------- answers
 
 
 async def test_without_plugins_the_core_streams() -> None:
@@ -198,7 +124,7 @@ async def test_nothing_may_be_replaced() -> None:
         await text(HookLab(t=Tries()))
 
 
-# ----------------------------------------------------------------------------------- blame
+# ------------------------------------------------------------------------------------------- blame
 
 
 async def test_an_exception_during_iteration_is_blamed_on_the_innermost_that_raised() -> None:
@@ -267,171 +193,7 @@ async def test_what_the_consumer_raises_is_nobodys_fault() -> None:
         await consume()
 
 
-# ----------------------------------------------------------------------------------- closing
-
-
-async def test_all_iterators_are_closed_outermost_first() -> None:
-    log: list[str] = []
-    lab = HookLab(x=Wraps("x", log), y=Wraps("y", log))
-    async with opened(lab, Model("a", "b", log=log)) as chunks:
-        async for _ in chunks:
-            break
-        assert log == []
-    assert log == ["x closed", "y closed", "model1 closed"]
-
-
-class Twice:
-    """Starts the rest, abandons it after one chunk, and starts it again."""
-
-    @hookimpl
-    async def llm_stream(self, *, call_next: Next) -> AsyncIterator[Chunk]:
-        async for chunk in await call_next():
-            yield chunk
-            break
-        async for chunk in await call_next():
-            yield chunk
-
-
-async def test_abandoned_iterators_are_closed_too_each_level_before_the_next() -> None:
-    log: list[str] = []
-    lab = HookLab(x=Wraps("x", log), t=Twice(), y=Wraps("y", log))
-    async with opened(lab, Model("a", "b", log=log)) as chunks:
-        said = [chunk.text async for chunk in chunks if isinstance(chunk, TextDelta)]
-    assert said == ["xya", "xya", "xyb"]
-    # The second attempt ran to its end; the first is closed with the stream.
-    assert log == ["model2 closed", "y closed", "x closed", "y closed", "model1 closed"]
-
-
-async def test_iterators_are_closed_when_a_plugin_fails_before_the_stream_begins() -> None:
-    class FailsAfter:
-        @hookimpl
-        async def llm_stream(self, *, call_next: Next) -> AsyncIterator[Chunk]:
-            iterator = await call_next()
-            await anext(iterator)
-            raise ValueError("no")
-
-    log: list[str] = []
-    with pytest.raises(PluginError, match="plugin 'f'"):
-        await text(HookLab(f=FailsAfter(), y=Wraps("y", log)), Model("a", log=log))
-    assert log == ["y closed", "model1 closed"]
-
-
-async def test_without_plugins_the_models_iterator_is_closed() -> None:
-    log: list[str] = []
-    async with opened(HookLab(), Model("a", "b", log=log)) as chunks:
-        await anext(chunks)
-    assert log == ["model1 closed"]
-
-
-async def test_an_iterator_that_fails_to_close_is_reported_and_the_others_are_closed() -> None:
-    class Stubborn:
-        @hookimpl
-        async def llm_stream(self, *, call_next: Next) -> AsyncIterator[Chunk]:
-            try:
-                async for chunk in await call_next():
-                    yield chunk
-            finally:
-                raise OSError("stuck")
-
-    log: list[str] = []
-    lab = HookLab(s=Stubborn(), y=Wraps("y", log))
-    async with opened(lab, Model("a", "b", log=log)) as chunks:
-        await anext(chunks)
-    assert log == ["y closed", "model1 closed"]
-    (report,) = lab.reports()
-    assert report.startswith("plugin 's' in llm_stream: OSError: stuck")
-
-
-async def test_a_model_that_fails_to_close_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    class Stuck:
-        def __aiter__(self) -> Stuck:
-            return self
-
-        async def __anext__(self) -> Chunk:
-            raise StopAsyncIteration
-
-        async def aclose(self) -> None:
-            raise OSError("connection lost")
-
-    async def model(agent: Any, request: Request) -> AsyncIterator[Chunk]:
-        return Stuck()
-
-    lab = HookLab(x=Wraps("x"))
-    assert await text(lab, model) == ""
-    assert "closing the model's stream failed: OSError: connection lost" in caplog.text
-
-
-async def test_a_cancellation_while_closing_waits_until_all_are_closed() -> None:
-    log: list[str] = []
-    closing = asyncio.Event()
-
-    class SlowToClose:
-        @hookimpl
-        async def llm_stream(self, *, call_next: Next) -> AsyncIterator[Chunk]:
-            try:
-                async for chunk in await call_next():
-                    yield chunk
-            finally:
-                closing.set()
-                await asyncio.Event().wait()
-
-    async def consume() -> None:
-        async with opened(HookLab(s=SlowToClose(), y=Wraps("y", log)), Model("a", log=log)) as c:
-            await anext(c)
-
-    task = asyncio.create_task(consume())
-    await closing.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert log == ["y closed", "model1 closed"]
-
-
-async def test_a_cancellation_in_mid_stream_closes_everything() -> None:
-    log: list[str] = []
-    waiting = asyncio.Event()
-
-    async def model(agent: Any, request: Request) -> AsyncIterator[Chunk]:
-        async def hangs() -> AsyncIterator[Chunk]:
-            try:
-                yield TextDelta(0, "a")
-                waiting.set()
-                await asyncio.Event().wait()
-            finally:
-                log.append("model closed")
-
-        return hangs()
-
-    lab = HookLab(x=Wraps("x", log))
-    task = asyncio.create_task(text(lab, model))  # type: ignore[arg-type]
-    await waiting.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert log == ["model closed", "x closed"]
-    assert lab.reported == []
-
-
-async def test_a_cancellation_swallowed_in_mid_stream_is_raised_in_its_place() -> None:
-    waiting = asyncio.Event()
-
-    class Swallows:
-        @hookimpl
-        async def llm_stream(self) -> AsyncIterator[Chunk]:
-            try:
-                waiting.set()
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                yield TextDelta(0, "nothing happened")
-
-    task = asyncio.create_task(text(HookLab(x=Wraps("x"), s=Swallows())))  # type: ignore[arg-type]
-    await waiting.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-# --------------------------------------------------------------------------------- call_next
+# --------------------------------------------------------------------------------------- call_next
 
 
 async def test_an_async_def_cannot_call_next_after_it_returned() -> None:
@@ -513,7 +275,7 @@ async def test_concurrent_streams_do_not_disturb_each_other() -> None:
     assert isinstance(bad, KeyError)
 
 
-# ---------------------------------------------------------------------------------- tracing
+# ----------------------------------------------------------------------------------------- tracing
 
 
 async def test_a_stream_is_traced_when_it_is_closed_even_if_it_never_began() -> None:

@@ -99,7 +99,9 @@ def test_before_and_after_become_pairs() -> None:
     assert wishes("x", SimpleNamespace()) == []
 
 
-@pytest.mark.parametrize("value", ["permission", 5, (1,), lambda: None], ids=str)
+@pytest.mark.parametrize(
+    "value", ["permission", 5, (1,), lambda: None], ids=["text", "number", "numbers", "function"]
+)
 def test_a_wish_that_is_no_tuple_of_names_is_refused(value: object) -> None:
     with pytest.raises(ConfigError, match="`before` of plugin 'x' is no tuple") as caught:
         wishes("x", SimpleNamespace(before=value))

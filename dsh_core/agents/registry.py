@@ -124,7 +124,7 @@ class Agents:
         factory = self._filled_slot()
         found = self._harness.definition(definition)
         hooks = self._harness.plugins.hooks_for(found)
-        self._harness.tools.check_names(hooks, found.tools, found.where)
+        self._harness.check_tools(found, hooks)
         folder = Path(cwd or self._harness.cwd).absolute()
         session = self._harness.sessions.create(
             session_id, seed=seed, cwd=folder, agent=found.name, hooks=hooks
@@ -156,7 +156,7 @@ class Agents:
             stored = await store.load(session_id)
             found = self._harness.definition(definition or stored.header.agent)
             hooks = self._harness.plugins.hooks_for(found)
-            self._harness.tools.check_names(hooks, found.tools, found.where)
+            self._harness.check_tools(found, hooks)
             session = self._harness.sessions.create(
                 session_id, seed=stored.events, hooks=hooks, header=stored.header
             )
@@ -173,7 +173,7 @@ class Agents:
         before = session.hooks
         session.hooks = self._harness.plugins.hooks_for(found)
         try:
-            self._harness.tools.check_names(session.hooks, found.tools, found.where)
+            self._harness.check_tools(found, session.hooks)
             return self._enter(factory, found, session, self._folder_of(session), is_new=False)
         except BaseException:
             session.hooks = before

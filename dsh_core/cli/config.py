@@ -29,7 +29,7 @@ def _check(context: CliContext) -> int:
     config = context.config()
     for definition in (*config.agents.values(), harness.definition(context.agent)):
         hooks = harness.plugins.hooks_for(definition)
-        harness.tools.check_names(hooks, definition.tools, definition.where)
+        harness.check_tools(definition, hooks)
     for note in (*config.notes, *harness.plugins.notes):
         say(f"note: {note}")
     files = ", ".join(str(path) for path in config.files) or "no files, defaults only"

@@ -164,6 +164,6 @@ def _traced(one: Mapping[str, Any]) -> str:
 
 
 def _changes(meta: Mapping[str, Any] | None) -> str:
-    if meta and "lines_added" in meta and "lines_removed" in meta:
-        return f" (+{meta['lines_added']} −{meta['lines_removed']})"
+    if meta and "added_lines" in meta and "removed_lines" in meta:
+        return f" (+{meta['added_lines']} −{meta['removed_lines']})"
     return ""

@@ -52,19 +52,20 @@ def user_dir(environ: Mapping[str, str]) -> Path:
     return platformdirs.user_config_path("dsh-core")
 
 
-def find_project_file(cwd: Path, environ: Mapping[str, str]) -> Path | None:
-    """Look for `dsh.yaml` from a folder upwards.
+def find_project_file(cwd: Path) -> Path | None:
+    """Look for `dsh.yaml` in a folder and, inside a repository, above it up to the root.
 
-    The search ends after the repository's root (the folder with `.git`), the home folder or the
-    file system's root, whichever comes first.
+    Outside a repository nothing above counts: a file that someone left in a shared folder such as
+    the temporary one is not this project's. The root is the nearest folder with `.git`.
     """
     start = Path(os.path.abspath(cwd))
-    home = environ.get("HOME") or os.path.expanduser("~")
-    for folder in (start, *start.parents):
+    folders = (start, *start.parents)
+    root = next((folder for folder in folders if os.path.exists(folder / ".git")), start)
+    for folder in folders:
         if os.path.isfile(folder / PROJECT_FILE):
             return folder / PROJECT_FILE
-        if os.path.exists(folder / ".git") or str(folder) == home.rstrip("/"):
-            return None
+        if folder == root:
+            break
     return None
 
 

@@ -95,7 +95,7 @@ class _Loading:
         """Read `-c FILE`, or the project's file as far as it is trusted."""
         if trust.problem is not None:
             self.notes.append(trust.problem)
-        path = file or find_project_file(self.cwd, self.environ)
+        path = file or find_project_file(self.cwd)
         if path is None:
             if (self.cwd / "dsh.yml").is_file():
                 self.notes.append(f"dsh.yml is not read: its name must be {PROJECT_FILE}")

@@ -35,7 +35,6 @@ _UNKILLABLE_SECONDS = 2.0
 _SETTLE_SECONDS = 0.05
 """A process that is just ending is no survivor: whoever is there twice, this far apart, is."""
 
-
 _NOT_FOR_SYSTEM = {"embedded null byte": "an argument or a variable holds a NUL character"}
 """What Python says of text that no program can be given, in plain words."""
 

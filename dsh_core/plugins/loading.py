@@ -105,7 +105,8 @@ def start_error(info: PluginInfo, error: BaseException) -> StartError:
     """Say a plugin's failure; its own remedy counts where it has one."""
     source = error.__cause__ if isinstance(error, PluginError) and error.__cause__ else error
     if isinstance(source, UserError):
-        cause = f"{source.where}: {source.message}" if source.where else source.message
+        is_placed = source.where not in (None, info.name)
+        cause = f"{source.where}: {source.message}" if is_placed else source.message
         return info.cannot_start(cause, source.remedy)
     if isinstance(error, PluginError) and error.plugin == info.name:
         return info.cannot_start(f"{error.hook}: {error.message}")

@@ -72,7 +72,7 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._count = 0
         self._watchers: set[asyncio.Task[None]] = set()
-        self._survivors: list[Run] = []
+        self._survivors: set[Run] = set()
         self._is_closed = False
 
     def reserve(self, command: str, description: str | None) -> Job:
@@ -132,8 +132,12 @@ class Jobs:
 
     async def keep(self, run: Run) -> None:
         """Remember a finished command with survivors; forget those whose survivors are gone."""
-        living = [kept for kept in self._survivors if await kept.process.survivors()]
-        self._survivors = [*living, run]
+        self._survivors.add(run)
+        if self._is_closed:
+            await run.stop(grace_seconds=0)
+        for kept in self._survivors - {run}:
+            if not await kept.process.survivors():
+                self._survivors.discard(kept)
 
     async def close(self) -> None:
         """End all of it and wait until it ended. Nothing is reported any more."""
@@ -156,7 +160,7 @@ class Jobs:
             job.outcome = outcome
             job.ended.set()
         self._report(job)
-        if outcome.survivors and not self._is_closed:
+        if outcome.survivors:
             await self.keep(run)
 
     def _report(self, job: Job) -> None:

@@ -21,8 +21,7 @@ nothing came for the first time, and in any case after the second."""
 _DRAIN_POLL_SECONDS = 0.05
 
 _DISCARD_PAUSE_SECONDS = 0.01
-"""Output of a survivor is read, so that it can go on, but at most 3 MB/s of it."""
-
+"""Output of a survivor is read, so that it can go on, but at most 1.6 MB/s of it."""
 
 _KILLED_SECONDS = 1.0
 """A killed process is reaped within this."""
@@ -147,7 +146,8 @@ class Run:
                 continue
             self._last_read = self._clock()
             capture.feed(data)
-            self._on_output(capture.last_row)
+            if row := capture.last_row:
+                self._on_output(row)
             await asyncio.sleep(0)  # a full buffer is read without waiting: let others work
 
     async def _drain(self) -> None:

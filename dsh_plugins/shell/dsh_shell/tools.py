@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
 from dsh_core.agents import StashKey
@@ -78,14 +78,15 @@ class ShellTools:
         self._secrets = secrets
         settings = self._settings
         text = _DESCRIPTION.format(
-            shell=settings.shell,
-            timeout=settings.timeout_seconds,
-            most=settings.max_timeout_seconds,
+            shell=settings.shell, timeout=self._timeout(None), most=settings.max_timeout_seconds
         )
         if not settings.enable_background:
-            return [self._declare(text)(self._bash_in_foreground)]
-        bash = self._declare(text + _BACKGROUND_DESCRIPTION)(self._bash)
-        return [bash, self._bash_output, self._bash_kill]
+            tools = [tool(name="bash", description=text)(self._bash_in_foreground)]
+        else:
+            bash = tool(name="bash", description=text + _BACKGROUND_DESCRIPTION)(self._bash)
+            tools = [bash, self._bash_output, self._bash_kill]
+        limit = 2 * settings.output_limit_bytes + _INLINE_MARGIN_BYTES
+        return [replace(declared, inline_limit_bytes=limit) for declared in tools]
 
     def end_agent(self, agent: Agent) -> None:
         """Begin to end what the agent's commands left running; `close` waits for it."""
@@ -285,10 +286,6 @@ class ShellTools:
         if not wanted > 0:
             raise InvalidArgumentsError(("timeout must be more than 0 seconds",))
         return min(wanted, self._settings.max_timeout_seconds)
-
-    def _declare(self, description: str) -> Callable[[Callable[..., Any]], Tool]:
-        limit = 2 * self._settings.output_limit_bytes + _INLINE_MARGIN_BYTES
-        return tool(name="bash", description=description, inline_limit_bytes=limit)
 
 
 def _tell(agent: Agent, text: str) -> None:

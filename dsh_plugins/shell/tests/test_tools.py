@@ -120,7 +120,7 @@ async def test_each_stream_has_its_own_limit(make_shell: Callable[..., Any]) -> 
     assert "\n10000\n[stderr]\n20000\n" in output.text
     assert output.text.endswith("\n30000")
     assert len(list(shell.spill.iterdir())) == 2
-    assert shell.tools["bash"].inline_limit_bytes >= len(output.text)
+    assert all(tool.inline_limit_bytes >= len(output.text) for tool in shell.tools.values())
 
 
 async def test_short_output_leaves_no_file(shell: Any) -> None:
