@@ -368,3 +368,16 @@ def test_sigterm_ends_in_good_order(dsh: Shell) -> None:
     assert run.returncode == 143
     assert json.loads(out.splitlines()[-1])["type"] == "dsh/result"
     assert b"Traceback" not in err
+
+
+def test_a_retried_failure_is_said_once_in_json(dsh: Shell) -> None:
+    script = [model.server_error("down"), model.reply("Up.")]
+    with ModelServer.in_thread(script) as server:
+        point_at(dsh, server)
+        delay = "plugins.retry.initial_delay_seconds=0.01"
+        done = dsh("run", "--json", "-s", delay, "Go.")
+    types = [json.loads(line)["type"] for line in done.stdout.splitlines()]
+
+    assert types.count("llm/retry") == 1
+    assert "dsh/error" not in types
+    assert "Warning" not in done.stderr

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from dsh_core.agents import StashKey
 from dsh_core.content import Text
+from dsh_core.errors import AgentDisposedError
 from dsh_core.events import ContextMessage, LimitReached, TurnEndReason
 from dsh_core.hooks import within
-from dsh_core.hooks.dispatch import DeadlineError
+from dsh_core.hooks.waiting import CLEANUP_SECONDS, DeadlineError
 from dsh_core.marks import hookimpl
 from dsh_core.messages import PluginSource
 from dsh_core.outcome import ToolOutput
@@ -21,15 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from dsh_core.agents import Agent
-    from dsh_core.events import Event
     from dsh_core.policy import Call
     from dsh_core.session import Session
 
 
 @dataclass(slots=True)
 class _Meter:
-    """What the running turn has used so far: a fold of its events."""
+    """What the running turn has used so far: a fold of its events up to `seen`."""
 
+    seen: int
     steps: int = 0
     tokens: int = 0
     last_call: str = ""
@@ -58,36 +60,43 @@ class Limits:
         tool_seconds: float | None = 1800.0
         """How long a tool without a timeout of its own may run."""
 
+        def __post_init__(self) -> None:
+            for field in fields(self):
+                value = getattr(self, field.name)
+                if value is not None and value <= 0:
+                    raise ValueError(f"{field.name} must be positive, or null for no limit")
+
     def __init__(self, settings: Settings):
         self.settings = settings
 
     @hookimpl
     async def agent_turn_start(self, agent: Agent) -> None:
         """Reset the meter and start the clock."""
-        meter = agent.stash[METER] = _Meter()
+        _stop_clock(agent)
+        meter = agent.stash[METER] = _Meter(len(agent.session.events))
         seconds = self.settings.max_seconds
         if seconds is not None:
-            reason = LimitReached("max_seconds", f"the turn took {seconds:g} s")
             loop = asyncio.get_running_loop()
-            meter.timer = loop.call_later(seconds, agent.abort, reason)
+            meter.timer = loop.call_later(seconds, _out_of_time, agent, seconds)
+        self._warn(agent, meter)
 
     @hookimpl
     async def agent_turn_end(self, agent: Agent) -> None:
         """Stop the clock."""
-        meter = agent.stash.pop(METER, None)
-        if meter is not None and meter.timer is not None:
-            meter.timer.cancel()
+        _stop_clock(agent)
 
     @hookimpl(wrapper=True)
     def agent_turn_continuation(
-        self, agent: Agent, turn: int
+        self, agent: Agent
     ) -> Generator[None, bool | TurnEndReason, bool | TurnEndReason]:
         """Replace a True by the reason of the first reached budget."""
         decision = yield
         meter = agent.stash.get(METER, None)
-        if decision is not True or meter is None:
+        if meter is None:
             return decision
-        _fold(agent.session, turn, meter)
+        _fold(agent.session, meter)
+        if decision is not True:
+            return decision
         reached = self._reached(meter)
         if reached is not None:
             return reached
@@ -105,7 +114,7 @@ class Limits:
         if seconds is None or tool is None or tool.timeout_seconds is not None:
             return await call_next()
         try:
-            return await within(seconds, call_next())
+            return await within(seconds, call_next(), grace_seconds=CLEANUP_SECONDS)
         except DeadlineError:
             return ToolOutput.error("TOOL_TIMEOUT", f"{call.name} took more than {seconds:g} s")
 
@@ -137,20 +146,30 @@ def _tell(agent: Agent, text: str) -> None:
     agent.session.append(ContextMessage((Text(text),), PluginSource("limits", "warning")))
 
 
-def _fold(session: Session, turn: int, meter: _Meter) -> None:
-    """Take the newest step's events into the meter, looking back only to its start."""
-    meter.steps += 1
-    step: list[Event] = []
-    for event in reversed(session.events):
-        step.append(event)
-        if event.type == "step/start":
-            break
-    for event in reversed(step):
-        data: Any = event.data
-        if event.type == "usage":
-            meter.tokens += data.usage.total_tokens
-        elif event.type == "tool/call":
-            _count(meter, data.name, data.arguments)
+def _out_of_time(agent: Agent, seconds: float) -> None:
+    with contextlib.suppress(AgentDisposedError):
+        agent.abort(LimitReached("max_seconds", f"the turn took {seconds:g} s"))
+
+
+def _stop_clock(agent: Agent) -> None:
+    meter = agent.stash.pop(METER, None)
+    if meter is not None and meter.timer is not None:
+        meter.timer.cancel()
+
+
+def _fold(session: Session, meter: _Meter) -> None:
+    """Take the events into the meter that came since the last time."""
+    events = session.events
+    for index in range(meter.seen, len(events)):
+        data: Any = events[index].data
+        match events[index].type:
+            case "step/end":
+                meter.steps += 1
+            case "usage":
+                meter.tokens += data.usage.total_tokens
+            case "tool/call":
+                _count(meter, data.name, data.arguments)
+    meter.seen = len(events)
 
 
 def _count(meter: _Meter, name: str, arguments: str) -> None:

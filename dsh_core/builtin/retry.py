@@ -32,6 +32,18 @@ class RetryRequests:
         codes: tuple[str, ...] = RETRYABLE
         """Failure codes that are tried again."""
 
+        def __post_init__(self) -> None:
+            for name in (
+                "max_retries",
+                "initial_delay_seconds",
+                "max_delay_seconds",
+                "max_retry_after_seconds",
+            ):
+                if getattr(self, name) < 0:
+                    raise ValueError(f"{name} must not be negative")
+            if not 0 <= self.jitter <= 1:
+                raise ValueError("jitter is a share: between 0 and 1")
+
     def __init__(self, settings: Settings):
         self.settings = settings
 

@@ -39,17 +39,16 @@ def command(argv: Sequence[str], context: CliContext) -> int:
     if "-h" in argv or "--help" in argv:
         return _help(context)
     as_json = "--json" in _options_of(argv)
-    output = _take_stdout() if as_json else None
-    try:
-        return _run(argv, context, output)
-    except Exception as error:
-        if output is None:
-            raise
-        from dsh_core.cli.jsonl import error_line
+    if not as_json:
+        return _run(argv, context, None)
+    with _take_stdout() as output:
+        try:
+            return _run(argv, context, output)
+        except Exception as error:
+            from dsh_core.cli.jsonl import error_line
 
-        output.write(error_line(error))
-        output.flush()
-        raise
+            output.write(error_line(error))
+            raise
 
 
 def _options_of(argv: Sequence[str]) -> Sequence[str]:

@@ -57,8 +57,8 @@ class Reply:
             retry = await self._ask_for_retry(request, failure, number)
             if retry is None:
                 raise failure
-            self._agent.report_error(failure)
             self._log_retry(failure, retry, number)
+            self._agent.report_error(failure)
             await asyncio.sleep(retry.delay_seconds)
             number += 1
 

@@ -10,9 +10,7 @@ from dsh_shell.settings import Settings as ShellSettings
 from dsh_shell.tools import ShellTools
 
 if TYPE_CHECKING:
-    from dsh_core.agents import Agent
-    from dsh_core.harness import Harness
-    from dsh_core.tools import Tool
+    from dsh_core import Agent, Harness, Tool
 
 __all__ = ["Shell", "ShellSettings"]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dsh_core.errors import ToolError
+from dsh_core import ToolError
 from dsh_shell.run import Outcome, Run
 
 _LABEL_LENGTH = 80

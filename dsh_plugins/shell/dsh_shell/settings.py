@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Annotated
+
+from dsh_core import TRUSTED_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Settings:
     """Bytes of a longer stream that are saved, raw, to a private file: bounds the disk a runaway
     command can fill."""
 
-    keep_env: tuple[str, ...] = field(default=(), metadata={"trusted_only": True})
+    keep_env: Annotated[tuple[str, ...], TRUSTED_ONLY] = ()
     """Names of variables that commands get although they look like secrets, as in `NPM_TOKEN`."""
 
     enable_background: bool = True
@@ -35,7 +38,7 @@ class Settings:
     max_jobs: int = 10
     """Jobs an agent may have running at a time: more is a model that lost count."""
 
-    shell: str = field(default="bash", metadata={"trusted_only": True})
+    shell: Annotated[str, TRUSTED_ONLY] = "bash"
     """The shell, called as `SHELL -c COMMAND`: a name on PATH, or a path."""
 
     def __post_init__(self) -> None:

@@ -9,14 +9,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dsh_core import hookspecs
-from dsh_core.agents import StashKey
-from dsh_core.errors import AgentDisposedError
+from dsh_core import (
+    AgentDisposedError,
+    LocalExecutor,
+    PluginSource,
+    StashKey,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    hookspecs,
+    tool,
+)
 from dsh_core.execution import Command, Executor, readable
-from dsh_core.execution.local import LocalExecutor
-from dsh_core.messages import PluginSource
-from dsh_core.outcome import ToolOutput
-from dsh_core.tools import InvalidArgumentsError, Tool, ToolContext, tool
 from dsh_shell.capture import Capture
 from dsh_shell.environment import ambient_environment, command_environment
 from dsh_shell.jobs import Job, Jobs
@@ -27,7 +32,7 @@ from dsh_shell.spill import Spill
 from dsh_shell.workdir import working_directory
 
 if TYPE_CHECKING:
-    from dsh_core.agents import Agent
+    from dsh_core import Agent
 
 JOBS = StashKey[Jobs]("shell.jobs")
 
@@ -224,7 +229,7 @@ class ShellTools:
         on_output: Callable[[str], None] = lambda line: None,
     ) -> _Started:
         if not command.strip():
-            raise InvalidArgumentsError(("command is empty",))
+            raise ToolError("`command` is empty", code="INVALID_ARGS")
         agent = ctx.agent
         cwd, notice = working_directory(ctx.cwd, agent.cwd)
         executor = await agent.hooks.waterfall(
@@ -284,7 +289,7 @@ class ShellTools:
         if wanted is None:
             return min(self._settings.timeout_seconds, self._settings.max_timeout_seconds)
         if not wanted > 0:
-            raise InvalidArgumentsError(("timeout must be more than 0 seconds",))
+            raise ToolError("`timeout` must be more than 0 seconds", code="INVALID_ARGS")
         return min(wanted, self._settings.max_timeout_seconds)
 
 

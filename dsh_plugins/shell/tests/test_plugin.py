@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -10,12 +12,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pluggy
+import yaml
 
 import dsh_shell
-from dsh_core import hookspecs
+from dsh_core import TRUSTED_ONLY, hookspecs
+from dsh_core.execution import Survivor
+from dsh_core.plugins.settings import marked
 from dsh_shell import Shell
+from dsh_shell.capture import Excerpt
+from dsh_shell.render import command_text
+from dsh_shell.run import Outcome
 
 PROJECT = Path(__file__).parents[1]
+README = (PROJECT / "README.md").read_text(encoding="utf-8")
 
 
 def plugin_manager() -> pluggy.PluginManager:
@@ -81,6 +90,25 @@ def test_its_entry_point_names_the_class() -> None:
 
 
 def test_settings_that_weaken_a_boundary_are_for_trusted_files_only() -> None:
-    fields = Shell.Settings.__dataclass_fields__
-    trusted = {name for name, setting in fields.items() if setting.metadata.get("trusted_only")}
-    assert trusted == {"keep_env", "shell"}
+    assert marked(Shell.Settings, TRUSTED_ONLY) == {"keep_env", "shell"}
+
+
+def test_the_settings_in_the_readme_are_the_defaults() -> None:
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    shown = yaml.safe_load(block)["plugins"]["shell"]
+    assert shown.pop("keep_env") == ["NPM_TOKEN"]
+    defaults = dataclasses.asdict(Shell.Settings())
+    assert defaults.pop("keep_env") == ()
+    assert shown == defaults
+
+
+def test_a_result_reads_as_the_readme_shows_it() -> None:
+    outcome = Outcome(1, True, (Survivor(4711, "node"),), 120.0)
+    text = command_text(
+        Excerpt("collected 3 items\n"),
+        Excerpt("warning: cache is read-only\n"),
+        outcome,
+        timeout_seconds=120,
+        notice="[working directory /repo/tmp is gone; ran in /repo]",
+    )
+    assert f"```\n{text}\n```" in README

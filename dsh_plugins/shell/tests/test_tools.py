@@ -144,13 +144,13 @@ async def test_a_command_that_cannot_start_is_an_error(make_shell: Callable[...,
 
 @pytest.mark.parametrize("command", ["", "  \n "])
 async def test_an_empty_command_is_refused(shell: Any, command: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match="command is empty"):
+    with pytest.raises(ToolError, match="`command` is empty"):
         await shell(command)
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
 async def test_a_timeout_that_is_none_is_refused(shell: Any, timeout: float) -> None:
-    with pytest.raises(InvalidArgumentsError, match="more than 0"):
+    with pytest.raises(ToolError, match="more than 0"):
         await shell("true", timeout=timeout)
 
 
