@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -109,7 +110,8 @@ def settings_page() -> str:
         lines += ["| setting | type | default | |", "|---|---|---|---|"]
         for field in dataclasses.fields(settings):
             default = _default(field)
-            kind = str(field.type).replace("|", "\\|")
+            kind = re.sub(r"^Annotated\[(.*), [A-Z_, ]+\]$", r"\1", str(field.type))
+            kind = kind.replace("|", "\\|")
             lines.append(f"| `{field.name}` | `{kind}` | `{default}` | {docs[field.name]} |")
         lines.append("")
     return "\n".join(lines)

@@ -220,7 +220,7 @@ class BlockAssembler:
 def _build(index: int, opened: _Open) -> Block:
     """Join the deltas; halves of a surrogate pair that came in two of them become one character."""
     if opened.final is not None:
-        final = opened.final
+        final = clean_block(opened.final)
         if isinstance(final, ToolCall) and not final.id:
             return replace(final, id=opened.id or f"call-{index}")
         return final
@@ -231,7 +231,8 @@ def _build(index: int, opened: _Open) -> Block:
         case "reasoning":
             return Reasoning(text)
         case "tool-call":
-            return ToolCall(opened.id or f"call-{index}", opened.name or "", text)
+            call_id, name = clean_text(opened.id or f"call-{index}"), clean_text(opened.name or "")
+            return ToolCall(call_id, name, text)
     raise ValueError(f"block {index} of type {opened.kind!r} was never ended")
 
 

@@ -15,6 +15,7 @@ from dsh_core.testing import behaviours as model
 from dsh_core.testing.model_server import ModelServer
 
 KEY = "sk-test-KEYTEXT"
+SNOOP = "env; echo $OPENAI_API_KEY; tr '\\0' '\\n' < /proc/$PPID/environ; ps -o args= -p $PPID"
 
 
 def point_at(dsh: Shell, server: ModelServer) -> None:
@@ -218,7 +219,7 @@ def test_a_trace_names_who_did_what(dsh: Shell) -> None:
 
 def test_the_key_is_never_printed(dsh: Shell) -> None:
     script = [
-        model.reply(calls=[model.call("bash", {"command": "env; echo $OPENAI_API_KEY"})]),
+        model.reply(calls=[model.call("bash", {"command": SNOOP})]),
         model.auth_error(),
     ]
     with ModelServer.in_thread(script) as server:

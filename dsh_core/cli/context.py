@@ -89,10 +89,12 @@ class CliContext:
 
     def build(self, *, plugins: Mapping[str, object] | None = None, trace: bool = False) -> Harness:
         """Return a harness with its plugins loaded, not started. Raises `ConfigError`."""
+        from dsh_core.cli.conceal import conceal_environment
         from dsh_core.cli.logs import start_log
         from dsh_core.harness import Harness
 
         start_log(self.environ)
+        conceal_environment()
         harness = Harness(self.config(), plugins=plugins or {}, cwd=self.cwd, trace=trace)
         harness.load()
         return harness
