@@ -149,7 +149,9 @@ class Tools:
         if tool.timeout_seconds is not None and not tool.timeout_seconds > 0:
             raise UserError(f"timeout_seconds of tool {tool.name!r} must be positive", where=owner)
         for entry in self._entries:
-            if entry.tool.name == tool.name and entry.hooks is hooks:
+            # An override's tools stand beside its owner's own, whose place they take.
+            is_beside = entry.owner == owner and entry.hooks is not hooks
+            if entry.tool.name == tool.name and not is_beside:
                 raise UserError(
                     f"tool {tool.name!r} exists already",
                     where=owner,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from dsh_shell.capture import Excerpt
@@ -31,9 +30,13 @@ def command_text(
 
 
 def output_text(stdout: Excerpt, stderr: Excerpt) -> str:
-    """Return standard output, then a section with standard error; "" where both are empty."""
-    errors = stderr.text.rstrip("\n")
-    return _lines(stdout.text.rstrip("\n"), f"[stderr]\n{errors}" if errors else None)
+    """Return standard output, then a section with standard error, final newlines included.
+
+    Returns "" where both are empty or blank lines only.
+    """
+    output = stdout.text if stdout.text.strip("\n") else ""
+    errors = stderr.text if stderr.text.strip("\n") else ""
+    return _lines(output, f"[stderr]\n{errors}" if errors else None)
 
 
 def job_text(stdout: Excerpt, stderr: Excerpt, job: Job) -> str:
@@ -73,6 +76,10 @@ def _ending(outcome: Outcome) -> str | None:
     return f"[exit code: {outcome.exit_code}]" if outcome.exit_code else None
 
 
-def _lines(*lines: str | None) -> str:
-    given: Iterable[str] = (line for line in lines if line)
-    return "\n".join(given)
+def _lines(*parts: str | None) -> str:
+    """Put parts below each other; one that ends with a newline needs no other."""
+    text = ""
+    for part in parts:
+        if part:
+            text += f"\n{part}" if text and not text.endswith("\n") else part
+    return text

@@ -56,7 +56,7 @@ async def test_it_asks_the_harness_for_its_secrets_at_every_call(
     (bash, *_) = plugin.tools_register(harness)  # type: ignore[arg-type]
     context = shell.context("bash", {})
     command = "echo ${INNOCENT:-nothing}"
-    assert (await bash.function(command=command, ctx=context)).text == "rotated-secret"
+    assert (await bash.function(command=command, ctx=context)).text == "rotated-secret\n"
     secrets.add("rotated-secret")
     assert (await bash.function(command=command, ctx=context)).text == "nothing"
     await plugin.harness_stop()

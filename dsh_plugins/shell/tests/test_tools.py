@@ -32,7 +32,7 @@ async def test_output_comes_first_then_stderr_then_the_exit_code(shell: Any) -> 
 
 async def test_success_shows_no_exit_code(shell: Any) -> None:
     output = await shell("echo hi")
-    assert output.text == "hi"
+    assert output.text == "hi\n"
     assert output.meta == {
         "timed_out": False,
         "exit_code": 0,
@@ -57,11 +57,11 @@ async def test_a_signal_is_named(shell: Any) -> None:
 
 
 async def test_leading_blanks_stay(shell: Any) -> None:
-    assert (await shell(r"printf '\n  indented\n\n'")).text == "\n  indented"
+    assert (await shell(r"printf '\n  indented\n\n'")).text == "\n  indented\n\n"
 
 
 async def test_a_cd_does_not_carry_over_and_the_model_is_told(shell: Any) -> None:
-    assert (await shell("mkdir d && cd d && pwd")).text == str(shell.agent.cwd / "d")
+    assert (await shell("mkdir d && cd d && pwd")).text == f"{shell.agent.cwd / 'd'}\n"
     assert (await shell("pwd")).text == str(shell.agent.cwd)
     assert "`cd`" in shell.tools["bash"].description
 
@@ -89,7 +89,7 @@ async def test_the_terminal_of_the_harness_is_out_of_reach(shell: Any) -> None:
 
 async def test_progress_bars_are_shown_as_a_terminal_would_at_the_end(shell: Any) -> None:
     output = await shell(PROGRESS)
-    assert output.text == "progress 100%\nfinal line\nsecond-try\nwhole\nlast"
+    assert output.text == "progress 100%\nfinal line\nsecond-try\nwhole\nlast\n"
 
 
 async def test_output_that_is_no_text_stays_valid_text(shell: Any) -> None:
@@ -118,7 +118,7 @@ async def test_each_stream_has_its_own_limit(make_shell: Callable[..., Any]) -> 
     shell = make_shell(output_limit_bytes=1000)
     output = await shell("seq 10000; seq 20000 30000 >&2")
     assert "\n10000\n[stderr]\n20000\n" in output.text
-    assert output.text.endswith("\n30000")
+    assert output.text.endswith("\n30000\n")
     assert len(list(shell.spill.iterdir())) == 2
     assert all(tool.inline_limit_bytes >= len(output.text) for tool in shell.tools.values())
 
@@ -185,7 +185,7 @@ async def test_the_executor_is_asked_for_at_every_call(shell: Any) -> None:
             return await shell.shell_tools._local.start(changed)
 
     shell.agent.hooks.executor = Recorder()
-    assert (await shell("echo hi")).text == "sandboxed"
+    assert (await shell("echo hi")).text == "sandboxed\n"
     assert [command.argv for command in Recorder.commands] == [("bash", "-c", "echo hi")]
 
 
@@ -193,7 +193,7 @@ async def test_commands_run_side_by_side(shell: Any, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     one, two = await asyncio.gather(shell(f"echo met > {fifo}"), shell(f"cat {fifo}"))
-    assert (one.text, two.text) == ("(no output)", "met")
+    assert (one.text, two.text) == ("(no output)", "met\n")
 
 
 def test_without_background_it_is_neither_offered_nor_accepted(

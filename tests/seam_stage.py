@@ -1,0 +1,269 @@
+"""One path through a harness, played with one plugin in it, and what came of that.
+
+A path is a subclass of `Stage`, see `seam_paths.py`; the plugins are in `seam_actors.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from offline import HANGS_SECONDS, Brings, calling
+
+from dsh_core import (
+    Agent,
+    AgentDefinition,
+    Call,
+    Event,
+    Executor,
+    Harness,
+    HarnessConfig,
+    HarnessError,
+    Layer,
+    LocalExecutor,
+    ModelConfig,
+    ProviderConfig,
+    Request,
+    Session,
+    ToolContext,
+    ToolOutput,
+    ToolResult,
+    TurnResult,
+    hookimpl,
+    hookspecs,
+    tool,
+)
+from dsh_invariants import Invariants
+
+if TYPE_CHECKING:
+    from seam_actors import Actor, Moment
+
+GO, AGAIN = "go", "again"
+
+
+class Eye:
+    """A plugin that sees what others do, asked after all of them, and changes nothing."""
+
+    def __init__(self) -> None:
+        self.sessions: list[Session] = []
+        self.errors: list[BaseException] = []
+        self.judged: list[Call] = []
+        self.requests: list[Request] = []
+
+    @hookimpl
+    def session_created(self, session: Session) -> None:
+        self.sessions.append(session)
+
+    @hookimpl
+    def agent_error(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+    @hookimpl
+    async def llm_stream(self, request: Request) -> None:
+        self.requests.append(request)
+
+    @hookimpl
+    async def tools_result(self, call: Call, result: ToolOutput) -> None:
+        self.judged.append(call)
+
+
+class Stage:
+    """One play of one path; subclasses say what is special about it.
+
+    Attributes:
+        agent: The agent of the path, once there is one.
+        log: The events of its session when the path was over; what follows is about `AGAIN`.
+        raised: What the path, or the start of the harness, raised.
+        moment: When the actor raised; None = it did not.
+        calls: How often each hook of the actor was called on the path.
+        again: What came of one more turn, in which the actor does nothing.
+        is_paused: Whether the actor does nothing.
+        is_ending: Whether the path has ended its own turn.
+        lines: What was said in the log file.
+        stray: What nobody caught.
+
+    """
+
+    settings: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Plugin name → its settings."""
+    definition = AgentDefinition()
+    opening: ClassVar[Any] = {"text": "Looking.", **calling("look")}
+    """The model's first reply."""
+
+    def __init__(self, actor: type[Actor]):
+        self.actor = type("It", (actor,), {"stage": self})
+        self.eye = Eye()
+        self.agent: Agent | None = None
+        self.log: list[Event] = []
+        self.raised: HarnessError | None = None
+        self.moment: Moment | None = None
+        self.calls: dict[str, int] = {}
+        self.again: TurnResult | None = None
+        self.is_paused = False
+        self.is_ending = False
+        self.lines: list[str] = []
+        self.stray: list[str] = []
+        self.reached = asyncio.Event()
+        self.never = asyncio.Event()
+        self.harness: Harness
+
+    # ----------------------------------------------------------- what a path may change
+
+    async def act(self) -> None:
+        """Take the path. An agent that is not disposed is idle in the end."""
+        await (await self.enter()).run(GO)
+
+    async def enter(self) -> Agent:
+        """Return the agent of the path, made when there is none."""
+        if self.live_agent is None:
+            self.agent = self.harness.agents.create(self.definition)
+        assert self.agent is not None
+        return self.agent
+
+    def plugins(self) -> dict[str, object]:
+        """The plugins beside the actor and those that watch."""
+        return {}
+
+    def answer(self, request: Request) -> Any:
+        """The model: it calls a tool first."""
+        said, has_result = last_said(request)
+        if said == AGAIN:
+            return "Fine."
+        return "Done." if has_result else self.opening
+
+    async def in_tool(self, ctx: ToolContext) -> None:
+        """What happens while the tool runs."""
+
+    @tool
+    async def look(self, ctx: ToolContext) -> str:
+        """Look around, with a command as it were."""
+        executor = await ctx.agent.hooks.waterfall(
+            hookspecs.shell_executor, local_executor, agent=ctx.agent
+        )
+        await self.in_tool(ctx)
+        return f"trees, by {executor.name}"
+
+    @asynccontextmanager
+    async def around(self) -> AsyncIterator[None]:
+        """What has to run before the harness is built."""
+        yield
+
+    def provider(self) -> ProviderConfig:
+        """Where the model is."""
+        options = {"replies": [self.answer], "loop": True}
+        return ProviderConfig(
+            "offline", "scripted", models={"script": ModelConfig()}, options=options
+        )
+
+    def build(self, **plugins: object) -> Harness:
+        """The harness; the actor is asked first."""
+        given = {"it": self.actor, "tools": Brings(self.look), **self.plugins(), **plugins}
+        given |= {"eye": self.eye, "invariants": Invariants()}
+        layers = {name: (Layer("test", values),) for name, values in self.settings.items()}
+        agents = {self.definition.name: self.definition}
+        config = HarnessConfig(autoload=False, plugins=layers, agents=agents)
+        return Harness(config, plugins=given, providers=[self.provider()])
+
+    # ------------------------------------------------------------------------ the play
+
+    def play(self) -> Self:
+        """Take the path from the start of the harness to its end."""
+        with lines_of("dsh", self.lines):
+            asyncio.run(self._play())
+        return self
+
+    async def _play(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: self.stray.append(context["message"]))
+        async with asyncio.timeout(HANGS_SECONDS), self.around():
+            self.harness = self.build()
+            try:
+                await self.harness.start()
+            except HarnessError as error:
+                self.raised = error
+                return
+            try:
+                await self._take_path()
+            finally:
+                await self.harness.stop()
+        left_over = asyncio.all_tasks() - {asyncio.current_task()}
+        self.stray += [f"{task.get_name()} still runs" for task in left_over]
+
+    async def _take_path(self) -> None:
+        try:
+            await self.act()
+        except HarnessError as error:
+            self.raised = error
+        await self.harness.sessions.settle()
+        self.keep_log()
+        self.is_paused = True
+        self.again = await (await self.enter()).run(AGAIN)
+        self.is_paused = False
+
+    def keep_log(self) -> None:
+        """Keep what the path has logged."""
+        self.log = [*self.session.events] if self.session is not None else []
+
+    # ------------------------------------------------------------------------- looking
+
+    @property
+    def session(self) -> Session | None:
+        """The session of the path; of an agent that was refused, too."""
+        if self.agent is not None:
+            return self.agent.session
+        return self.eye.sessions[-1] if self.eye.sessions else None
+
+    @property
+    def live_agent(self) -> Agent | None:
+        """The agent of the path while it lives."""
+        is_live = self.agent is not None and self.agent.status != "disposed"
+        return self.agent if is_live else None
+
+    def logged(self, kind: type[Any]) -> list[Any]:
+        """The data of the path's events of one type."""
+        return [event.data for event in self.log if isinstance(event.data, kind)]
+
+    def types(self) -> list[str]:
+        return [event.type for event in self.log]
+
+    async def until_reached(self) -> None:
+        """Wait for `reached`, or for an agent that will never get there."""
+        assert self.agent is not None
+        waiting = [
+            asyncio.ensure_future(self.reached.wait()),
+            asyncio.ensure_future(self.agent.when_idle()),
+        ]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def last_said(request: Request) -> tuple[str, bool]:
+    """What the person said last, and whether a tool has answered since."""
+    has_result = False
+    for message in reversed(request.messages):
+        if message.text in (GO, AGAIN):
+            return message.text, has_result
+        has_result = has_result or any(isinstance(b, ToolResult) for b in message.content)
+    return GO, has_result
+
+
+async def local_executor(agent: Agent) -> Executor:
+    return LocalExecutor()
+
+
+@contextmanager
+def lines_of(name: str, lines: list[str]) -> Iterator[None]:
+    """Collect what a logger says from level WARNING on."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger(name)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
