@@ -23,17 +23,17 @@ WITHOUT = {"environment": False}
 """The built-in section about the working directory is switched off."""
 
 
-def giving(*sections: Any) -> object:
-    class Gives:
+def answering(answer: Any) -> object:
+    class Answers:
         @hookimpl
         async def system_prompt_sections(self) -> Any:
-            return sections[0] if len(sections) == 1 and not_sections(sections[0]) else sections
+            return answer
 
-    return Gives()
+    return Answers()
 
 
-def not_sections(value: Any) -> bool:
-    return not isinstance(value, Section)
+def giving(*sections: Section) -> object:
+    return answering(sections)
 
 
 async def system_of(s: Stage, **options: Any) -> str:
@@ -102,7 +102,7 @@ async def test_a_section_that_cannot_be_placed_is_refused(wrong: Any) -> None:
     async with stage(settings=WITHOUT) as s:
         with pytest.raises(UserError, match="no usable prompt section"):
             s.harness.prompt.register(wrong, owner="me")
-    async with stage(plugin=giving([wrong]), settings=WITHOUT) as s:
+    async with stage(plugin=answering([wrong]), settings=WITHOUT) as s:
         result = await bounded(s.agent.run("go"))
         assert isinstance(result.reason, Errored)
         assert "plugin 'it' in system_prompt_sections" in result.reason.message
@@ -110,7 +110,7 @@ async def test_a_section_that_cannot_be_placed_is_refused(wrong: Any) -> None:
 
 @pytest.mark.parametrize("junk", ["text", 3, {"a": "b"}])
 async def test_an_answer_that_is_no_list_of_sections_ends_the_turn(junk: Any) -> None:
-    async with stage(plugin=giving(junk)) as s:
+    async with stage(plugin=answering(junk)) as s:
         result = await bounded(s.agent.run("go"))
 
         assert isinstance(result.reason, Errored)
@@ -174,6 +174,6 @@ async def test_the_prompt_is_assembled_without_a_turn() -> None:
 
         assert (assembly.system, assembly.tools) == ("A", ())
         assert dict(assembly.contributed) == {"a": ("it", "A")}
-    async with stage(plugin=giving("junk")) as s:
+    async with stage(plugin=answering("junk")) as s:
         with pytest.raises(PluginError):
             await s.harness.prompt.assemble(s.agent)

@@ -58,7 +58,7 @@ async def test_it_asks_the_harness_for_its_secrets_at_every_call(
     command = "echo ${INNOCENT:-nothing}"
     assert (await bash.function(command=command, ctx=context)).text == "rotated-secret\n"
     secrets.add("rotated-secret")
-    assert (await bash.function(command=command, ctx=context)).text == "nothing"
+    assert (await bash.function(command=command, ctx=context)).text == "nothing\n"
     await plugin.harness_stop()
 
 

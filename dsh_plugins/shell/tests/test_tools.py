@@ -62,7 +62,7 @@ async def test_leading_blanks_stay(shell: Any) -> None:
 
 async def test_a_cd_does_not_carry_over_and_the_model_is_told(shell: Any) -> None:
     assert (await shell("mkdir d && cd d && pwd")).text == f"{shell.agent.cwd / 'd'}\n"
-    assert (await shell("pwd")).text == str(shell.agent.cwd)
+    assert (await shell("pwd")).text == f"{shell.agent.cwd}\n"
     assert "`cd`" in shell.tools["bash"].description
 
 
