@@ -327,7 +327,8 @@ async def test_leaving_a_stream_closes_the_adapters_iterator() -> None:
         finally:
             closed.append(True)
 
-    service = Service(stream)
+    service = Service()
+    service.model.stream = stream
     async with service.llm.stream(None, Request("p/m")) as chunks:
         await anext(aiter(chunks))
         assert closed == []
