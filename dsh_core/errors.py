@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dsh_core.plain import clean_text
+
 
 class HarnessError(Exception):
     """The root of the tree above."""
@@ -151,13 +153,17 @@ class LlmFailure(HarnessError):  # noqa: N818 - the field calls it a failure
 
 
 def error_chain(error: BaseException) -> str:
-    """Say an error and what caused it in one line, root cause last, safe on cycles."""
+    """Say an error and what caused it in one line, root cause last, safe on cycles.
+
+    The text can always be written: a lone surrogate in a message becomes U+FFFD.
+    """
     said: list[str] = []
     for link in _links(error):
         text = _describe(link)
         if not said or text not in said[-1]:
             said.append(text)
-    return " ← ".join(said)
+    text = " ← ".join(said)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:
@@ -176,7 +182,7 @@ def _links(error: BaseException) -> Iterator[BaseException]:
 
 def _describe(error: BaseException) -> str:
     try:
-        text = str(error)
+        text = clean_text(str(error))
     except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not hide the error
         text = f"(its text cannot be read: {type(broken).__name__})"
     name = type(error).__name__

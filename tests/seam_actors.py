@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from seam_stage import Stage
 
 from dsh_core import Session, hookimpl, hookspecs
-from dsh_core.events import ErrorEvent, TurnStart
+from dsh_core.events import ErrorEvent, MessageTrigger, TurnStart
 from dsh_core.hooks.dispatch import specs_in
 
 MODES = dict(specs_in(hookspecs))
@@ -28,14 +28,17 @@ class Moment:
     """When the actor raised.
 
     Args:
-        is_over: The turn was over: it had its error or its abort, or is closed, or there is none.
+        place: In a turn; in one that was over, as it had its error, its abort or its end; or
+            beside any, where a caller waits.
         is_agents: A live agent is concerned.
+        is_start: The harness, or the plugin, was about to start.
         event: The event that was refused, in `session_validate`.
 
     """
 
-    is_over: bool
+    place: Literal["turn", "ending", "beside"]
     is_agents: bool
+    is_start: bool
     event: Any = None
 
 
@@ -97,17 +100,20 @@ def raising(hook: str, on_call: int, *, on_type: str | None = None) -> type[Acto
 
 def _moment(stage: Stage, values: Mapping[str, Any]) -> Moment:
     session = values.get("session") or getattr(values.get("agent"), "session", None)
-    is_agents = session is not None and stage.harness.agents.get(session.id) is not None
-    return Moment(stage.is_ending or not _is_open(session), is_agents, values.get("event"))
+    return Moment(
+        "ending" if stage.is_ending else _place(session or stage.session),
+        session is not None and stage.harness.agents.get(session.id) is not None,
+        not stage.eye.agents,
+        values.get("event"),
+    )
 
 
-def _is_open(session: Session | None) -> bool:
-    """Whether a turn is open that has no error yet."""
+def _place(session: Session | None) -> Literal["turn", "ending", "beside"]:
     if session is None or session.open_turn is None:
-        return False
+        return "beside" if session is None else "ending"
     for event in reversed(session.events):
         if isinstance(event.data, ErrorEvent):
-            return False
+            return "ending"
         if isinstance(event.data, TurnStart):
-            break
-    return True
+            return "turn" if isinstance(event.data.trigger, MessageTrigger) else "beside"
+    raise AssertionError("an open turn has a start")

@@ -125,7 +125,9 @@ class Whole(Stage):
 
 
 class Json(Stage):
-    """`dsh run --json`, in this process; there is no turn after it."""
+    """`dsh run --json`, in this process."""
+
+    is_alone: ClassVar = True
 
     def play(self) -> Self:
         self.output = io.StringIO()
@@ -229,7 +231,7 @@ class Exclusive(Stage):
     async def act(self) -> None:
         agent = await self.enter()
         async with agent.exclusive("tidy"):
-            await ask_model(self.harness, agent)
+            self.tokens, self.chunks = await ask_model(self.harness, agent)
             agent.session.append(NOTE)
 
 
@@ -349,6 +351,8 @@ class Failed(Stage):
 
 class Late(Stage):
     """The plugin is registered while the harness runs."""
+
+    name: ClassVar = "late"
 
     def build(self, **plugins: object) -> Harness:
         return super().build(**plugins, it=Nobody())

@@ -17,6 +17,7 @@ from dsh_core import (
     Agent,
     AgentDefinition,
     Call,
+    Chunk,
     Event,
     Executor,
     Harness,
@@ -45,17 +46,31 @@ GO, AGAIN = "go", "again"
 
 
 class Eye:
-    """A plugin that sees what others do, asked after all of them, and changes nothing."""
+    """A plugin that sees what others do, asked after all of them, and changes nothing.
+
+    Attributes:
+        sessions: How many events each session began with.
+        agents: Every agent that was announced.
+        errors: What was reported.
+        judged: The calls that have a result.
+        requests: What the model was asked.
+
+    """
 
     def __init__(self) -> None:
-        self.sessions: list[Session] = []
+        self.sessions: dict[Session, int] = {}
+        self.agents: list[Agent] = []
         self.errors: list[BaseException] = []
         self.judged: list[Call] = []
         self.requests: list[Request] = []
 
     @hookimpl
     def session_created(self, session: Session) -> None:
-        self.sessions.append(session)
+        self.sessions[session] = len(session.events)
+
+    @hookimpl
+    def agent_created(self, agent: Agent) -> None:
+        self.agents.append(agent)
 
     @hookimpl
     def agent_error(self, error: BaseException) -> None:
@@ -79,9 +94,14 @@ class Stage:
         raised: What the path, or the start of the harness, raised.
         moment: When the actor raised; None = it did not.
         calls: How often each hook of the actor was called on the path.
+        agents_after: The agents that lived then.
         again: What came of one more turn, in which the actor does nothing.
         is_paused: Whether the actor does nothing.
         is_ending: Whether the path has ended its own turn.
+        executors: By what the tool ran its commands.
+        chunks: What the model said beside any turn.
+        tokens: What was measured.
+        refused: The event that the actor refused.
         lines: What was said in the log file.
         stray: What nobody caught.
 
@@ -92,6 +112,10 @@ class Stage:
     definition = AgentDefinition()
     opening: ClassVar[Any] = {"text": "Looking.", **calling("look")}
     """The model's first reply."""
+    name: ClassVar = "it"
+    """What the actor is called."""
+    is_alone: ClassVar = False
+    """Nothing comes after the path: its harness is gone."""
 
     def __init__(self, actor: type[Actor]):
         self.actor = type("It", (actor,), {"stage": self})
@@ -101,9 +125,14 @@ class Stage:
         self.raised: HarnessError | None = None
         self.moment: Moment | None = None
         self.calls: dict[str, int] = {}
+        self.agents_after: list[Agent] = []
         self.again: TurnResult | None = None
         self.is_paused = False
         self.is_ending = False
+        self.executors: list[str] = []
+        self.chunks: list[Chunk] = []
+        self.tokens = 0
+        self.refused: Any = None
         self.lines: list[str] = []
         self.stray: list[str] = []
         self.reached = asyncio.Event()
@@ -143,8 +172,9 @@ class Stage:
         executor = await ctx.agent.hooks.waterfall(
             hookspecs.shell_executor, local_executor, agent=ctx.agent
         )
+        self.executors.append(executor.name)
         await self.in_tool(ctx)
-        return f"trees, by {executor.name}"
+        return "trees"
 
     @asynccontextmanager
     async def around(self) -> AsyncIterator[None]:
@@ -189,6 +219,7 @@ class Stage:
                 await self._take_path()
             finally:
                 await self.harness.stop()
+            loop.set_exception_handler(lambda _, context: None)  # the rest is not the harness's
         left_over = asyncio.all_tasks() - {asyncio.current_task()}
         self.stray += [f"{task.get_name()} still runs" for task in left_over]
 
@@ -199,13 +230,19 @@ class Stage:
             self.raised = error
         await self.harness.sessions.settle()
         self.keep_log()
+        self.agents_after = self.harness.agents.list()
         self.is_paused = True
-        self.again = await (await self.enter()).run(AGAIN)
+        before, agent = self.agent, await self.enter()
+        self.again = await agent.run(AGAIN)
+        if agent is not before:
+            await agent.dispose()
         self.is_paused = False
 
     def keep_log(self) -> None:
-        """Keep what the path has logged."""
-        self.log = [*self.session.events] if self.session is not None else []
+        """Keep what the path itself has logged."""
+        session = self.session
+        if session is not None:
+            self.log = [*session.events][self.eye.sessions[session] :]
 
     # ------------------------------------------------------------------------- looking
 
@@ -214,7 +251,7 @@ class Stage:
         """The session of the path; of an agent that was refused, too."""
         if self.agent is not None:
             return self.agent.session
-        return self.eye.sessions[-1] if self.eye.sessions else None
+        return next(reversed(self.eye.sessions), None)
 
     @property
     def live_agent(self) -> Agent | None:

@@ -14,10 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "dsh_core"
 
 ROWS = [
-    ["errors", "secret"],
+    ["plain", "errors", "secret"],
     [
         "tagged",
-        "plain",
         "forms",
         "codec",
         "content",
