@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from configuring import Load, refused
 
-from dsh_core.config.load import load_config, missing_key_error, missing_model_error
-from dsh_core.config.model import HarnessConfig
-from dsh_core.config.trust import TrustStore
-from dsh_core.errors import ConfigError
+from dsh_core.config.load import missing_key_error, missing_model_error
 from dsh_core.secret import Secret
-
-Load = Callable[..., HarnessConfig]
-
-
-@pytest.fixture
-def load(tmp_path: Path) -> Load:
-    """Load with this text as the project's file, trusted."""
-
-    def load(project: str | None = None, **options: Any) -> HarnessConfig:
-        home = tmp_path / "user"
-        environ = {"HOME": str(tmp_path), "DSH_USER_DIR": str(home), **options.pop("environ", {})}
-        if project is not None:
-            (tmp_path / "dsh.yaml").write_text(project)
-            TrustStore(home).trust(tmp_path / "dsh.yaml", project.encode())
-        return load_config(cwd=tmp_path, environ=environ, trust=TrustStore(home), **options)
-
-    return load
-
-
-def refused(load: Load, *arguments: Any, **keywords: Any) -> ConfigError:
-    with pytest.raises(ConfigError) as caught:
-        load(*arguments, **keywords)
-    return caught.value
-
 
 KEYED = """\
 providers:
