@@ -392,7 +392,7 @@ async def agent_request_error(
 async def agent_step_result(agent: Agent, turn: int, step: int, message: Message) -> Message:
     """Rewrite the model's reply before it is logged and its tools run.
 
-    When: the reply is assembled.
+    When: the reply is assembled; also for what an abort left of one, then for a short time only.
     Arguments: `message`, frozen; make another with `dataclasses.replace`.
     Return: None to pass, or the `Message` to use.
 

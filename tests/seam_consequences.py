@@ -61,7 +61,8 @@ def heard(stage: Stage, hook: str) -> list[PluginError]:
 
 def said(stage: Stage, hook: str) -> list[str]:
     """The lines of the log file about it."""
-    return [line for line in stage.lines if f"plugin {stage.name!r} in {hook}: Trap" in line]
+    start = f"plugin {stage.name!r} in {hook}: "
+    return [line for line in stage.lines if start in line and "Trap" in line]
 
 
 def reasons(stage: Stage) -> list[str]:

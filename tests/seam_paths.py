@@ -133,7 +133,10 @@ class Json(Stage):
         self.output = io.StringIO()
         command_line = Staged("run")
         command_line.stage = self
-        with lines_of("dsh", self.lines), patch.object(dsh_run, "_take_stdout", lambda: self.output):
+        with (
+            lines_of("dsh", self.lines),
+            patch.object(dsh_run, "_take_stdout", lambda: self.output),
+        ):
             try:
                 self.exit_code = dsh_run.command(["--json", "--quiet", GO], command_line)
             except HarnessError as error:

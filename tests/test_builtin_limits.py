@@ -263,3 +263,27 @@ def test_an_agent_can_have_budgets_of_its_own() -> None:
     (info,) = [info for info in harness.plugins.infos() if info.name == "limits"]
     assert isinstance(info, PluginInfo)
     assert info.settings.max_steps == 5
+
+
+async def test_a_tool_that_ignores_its_time_limit_is_abandoned_and_the_turn_goes_on() -> None:
+    release = asyncio.Event()
+
+    @tool
+    async def stubborn() -> str:
+        """Go on whatever happens."""
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return "at last"
+
+    config = limited(tool_seconds=0.01)
+    async with offline(calling("stubborn"), "done", tools=(stubborn,), config=config) as stage:
+        stage.agent.grace_seconds = 0.01
+        result = await stage.agent.run("go")
+        release.set()
+
+    assert result.text == "done"
+    (answer,) = stage.logged(ToolResultEvent)
+    assert answer.code == "TOOL_TIMEOUT"

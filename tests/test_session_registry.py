@@ -55,6 +55,22 @@ def test_a_session_is_live_until_it_is_forgotten() -> None:
     assert (sessions.get("a"), sessions.list()) == (None, [second])
 
 
+def test_a_new_session_is_announced_when_it_is_live() -> None:
+    class Sees:
+        @hookimpl
+        def session_created(self, session: Session) -> None:
+            assert sessions.get(session.id) is session
+            seen.append(session.id)
+
+    seen: list[str] = []
+    sessions = registry(lab=HookLab(sees=Sees()))
+    quiet = sessions.create("b", is_announced=False)
+    sessions.create("a")
+    sessions.announce(quiet)
+
+    assert seen == ["a", "b"]
+
+
 def test_forgetting_late_leaves_a_successor_alone() -> None:
     sessions = registry()
     first = sessions.create("a")
@@ -136,7 +152,7 @@ async def test_a_fork_starts_with_the_turns_of_its_parent() -> None:
     assert list(child.events) == before
     assert (child.header.parent, child.header.seed_length) == ("a", 6)
     assert (child.header.cwd, child.header.agent) == ("/w", "coder")
-    assert created == [child]
+    assert created == [parent, child]
     assert sessions.get("b") is child
     child.record(UserMessage((Text("only here"),)))
     parent.record(UserMessage((Text("only there"),)))

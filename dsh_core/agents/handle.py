@@ -103,6 +103,9 @@ class Agent(Protocol):
     def status(self) -> AgentStatus:
         """idle, running or disposed."""
 
+    tool_timeout_seconds: float | None
+    """How long a tool call may run whose tool sets no timeout of its own; `limits` sets it."""
+
     @property
     def cwd(self) -> Path:
         """The folder its tools work in; absolute."""

@@ -127,7 +127,12 @@ class Agents:
         self._harness.check_tools(found, hooks)
         folder = Path(cwd or self._harness.cwd).absolute()
         session = self._harness.sessions.create(
-            session_id, seed=seed, cwd=folder, agent=found.name, hooks=hooks
+            session_id,
+            seed=seed,
+            cwd=folder,
+            agent=found.name,
+            hooks=hooks,
+            is_announced=False,
         )
         return self._enter(factory, found, session, folder)
 
@@ -158,7 +163,11 @@ class Agents:
             hooks = self._harness.plugins.hooks_for(found)
             self._harness.check_tools(found, hooks)
             session = self._harness.sessions.create(
-                session_id, seed=stored.events, hooks=hooks, header=stored.header
+                session_id,
+                seed=stored.events,
+                hooks=hooks,
+                header=stored.header,
+                is_announced=False,
             )
             return self._enter(factory, found, session, self._folder_of(session), lock=lock)
         except BaseException:

@@ -13,17 +13,11 @@ from dsh_core.agents import StashKey
 from dsh_core.content import Text
 from dsh_core.errors import AgentDisposedError
 from dsh_core.events import ContextMessage, LimitReached, TurnEndReason
-from dsh_core.hooks import within
-from dsh_core.hooks.waiting import CLEANUP_SECONDS, DeadlineError
 from dsh_core.marks import hookimpl
 from dsh_core.messages import PluginSource
-from dsh_core.outcome import ToolOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from dsh_core.agents import Agent
-    from dsh_core.policy import Call
     from dsh_core.session import Session
 
 
@@ -58,7 +52,7 @@ class Limits:
         max_repeats: int | None = 8
         """Identical tool calls in a row; the model is warned at half of it."""
         tool_seconds: float | None = 1800.0
-        """How long a tool without a timeout of its own may run."""
+        """How long a call may run whose tool sets no timeout of its own."""
 
         def __post_init__(self) -> None:
             for field in fields(self):
@@ -73,6 +67,7 @@ class Limits:
     async def agent_turn_start(self, agent: Agent) -> None:
         """Reset the meter and start the clock."""
         _stop_clock(agent)
+        agent.tool_timeout_seconds = self.settings.tool_seconds
         meter = agent.stash[METER] = _Meter(len(agent.session.events))
         seconds = self.settings.max_seconds
         if seconds is not None:
@@ -102,21 +97,6 @@ class Limits:
             return reached
         self._warn(agent, meter)
         return decision
-
-    @hookimpl
-    async def tools_execute(
-        self, agent: Agent, call: Call, *, call_next: Callable[[], Awaitable[ToolOutput]]
-    ) -> ToolOutput:
-        """Bound a tool that does not bound itself."""
-        seconds = self.settings.tool_seconds
-        tools = agent.harness.tools.for_agent(agent.hooks, agent.options.tools)
-        tool = tools.get(call.name)
-        if seconds is None or tool is None or tool.timeout_seconds is not None:
-            return await call_next()
-        try:
-            return await within(seconds, call_next(), grace_seconds=CLEANUP_SECONDS)
-        except DeadlineError:
-            return ToolOutput.error("TOOL_TIMEOUT", f"{call.name} took more than {seconds:g} s")
 
     def _reached(self, meter: _Meter) -> LimitReached | None:
         settings = self.settings

@@ -58,6 +58,7 @@ class LoopAgent:
         self.options = options
         self.hooks = hooks
         self.cwd = cwd
+        self.tool_timeout_seconds: float | None = None
         self.grace_seconds = grace_seconds
         self.stash = Stash()
         self.inbox = Inbox()

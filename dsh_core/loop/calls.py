@@ -37,6 +37,8 @@ class _State:
     progress: Progress | None = None
     task: asyncio.Task[ToolOutput] | None = None
     ended: asyncio.Future[None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    timed_out_after: float | None = None
     is_started: bool = False
     is_logged: bool = False
     output: ToolOutput | None = None
@@ -44,6 +46,8 @@ class _State:
 
     def mark_ended(self, task: object = None) -> None:
         """Wake who waits for the call; also called for a task that never began."""
+        if self.timer is not None:
+            self.timer.cancel()
         if self.ended is not None and not self.ended.done():
             self.ended.set_result(None)
 
@@ -114,11 +118,29 @@ class StepCalls:
                     self._execute(state, state.judged, slots), name=f"dsh-call-{state.block.name}"
                 )
                 state.task.add_done_callback(state.mark_ended)
+                self._start_clock(state, state.judged)
         for state in group:
             if state.ended is not None:
                 await state.ended
             self._log_result(state, _outcome(state, was_cancelled=False))
+            self._give_up_on(state)
             await self._announce(state)
+
+    def _start_clock(self, state: _State, judged: Judged) -> None:
+        """Bound a call whose tool does not bound itself: a timer, no task."""
+        seconds = self._agent.tool_timeout_seconds
+        if seconds is None or judged.tool is None or judged.tool.timeout_seconds is not None:
+            return
+        loop = asyncio.get_running_loop()
+        state.timer = loop.call_later(seconds, self._time_out, state, seconds)
+
+    def _time_out(self, state: _State, seconds: float) -> None:
+        """Cancel a call that took too long; one that goes on nevertheless is abandoned."""
+        assert state.task is not None
+        state.timed_out_after = seconds
+        state.task.cancel()
+        loop = asyncio.get_running_loop()
+        state.timer = loop.call_later(self._agent.grace_seconds, state.mark_ended)
 
     async def _execute(self, state: _State, judged: Judged, slots: asyncio.Semaphore) -> ToolOutput:
         def started() -> None:
@@ -169,7 +191,6 @@ class StepCalls:
             await self._announce(state)
 
     def _conclude(self, state: _State) -> None:
-        task = state.task
         try:
             if not state.is_logged:
                 self._log_call(state, "deny")
@@ -179,12 +200,14 @@ class StepCalls:
             self._log_result(state, _outcome(state, was_cancelled=True))
         except HarnessError as error:
             self._agent.report_error(error)
-        if task is not None and not task.done():
-            task.add_done_callback(_forget)
-            self._report_abandoned(state.block.name)
+        self._give_up_on(state)
 
-    def _report_abandoned(self, name: str) -> None:
-        agent = self._agent
+    def _give_up_on(self, state: _State) -> None:
+        """Report a call that goes on although it was cancelled."""
+        task, agent, name = state.task, self._agent, state.block.name
+        if task is None or task.done():
+            return
+        task.add_done_callback(_forget)
         text = f"{name} ignored its cancellation for {agent.grace_seconds:g} s and was abandoned"
         owner = agent.harness.tools.owner_of(name) or "?"
         agent.report_error(PluginError(owner, hookspecs.tools_execute.__name__, text))
@@ -245,6 +268,9 @@ async def _settled(tasks: Sequence[asyncio.Task[ToolOutput]], seconds: float) ->
 def _outcome(state: _State, *, was_cancelled: bool) -> ToolOutput:
     """Return what a call came to; `was_cancelled` = by us."""
     task, name = state.task, state.block.name
+    if state.timed_out_after is not None:
+        text = f"{name} took more than {state.timed_out_after:g} s"
+        return ToolOutput.error("TOOL_TIMEOUT", text)
     if task is None and state.judged is not None and state.judged.denial is not None:
         return state.judged.denial
     if task is None or not task.done():

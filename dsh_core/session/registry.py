@@ -54,10 +54,11 @@ class Sessions:
         parent: str | None = None,
         hooks: Hooks | None = None,
         header: SessionHeader | None = None,
+        is_announced: bool = True,
     ) -> Session:
         """Make a live session. Sync and without I/O.
 
-        Raises `SessionError` when a live session has the id, `UserError` for an id that no file
+        `is_announced=False` leaves `session_created` to the caller. Raises `SessionError` when a live session has the id, `UserError` for an id that no file
         could have.
         """
         session_id = session_id or new_session_id()
@@ -78,6 +79,8 @@ class Sessions:
         )
         session = Session(header, hooks or self._hooks, seed=seed, flush_soon=self.flush_soon)
         self._live[session_id] = session
+        if is_announced:
+            self.announce(session)
         return session
 
     def announce(self, session: Session) -> None:
@@ -100,7 +103,7 @@ class Sessions:
         header, events = await self._source(session_id)
         seed = until_turn(events, at_turn, session_id)
         fork_id = new_id or new_session_id()
-        child = self.create(
+        return self.create(
             fork_id,
             seed=seed,
             header=replace(
@@ -112,8 +115,6 @@ class Sessions:
                 version=FORMAT_VERSION,
             ),
         )
-        self.announce(child)
-        return child
 
     async def _source(self, session_id: str) -> tuple[SessionHeader, Sequence[Event]]:
         live = self._live.get(session_id)

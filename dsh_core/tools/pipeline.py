@@ -223,6 +223,8 @@ async def execute(
         threading.Event(),
     )
 
+    checked: list[ToolOutput] = []  # what needs no second look
+
     async def body(agent: Agent, call: Call) -> ToolOutput:
         # Looked up again: hiding a tool is no protection, and it may be gone by now.
         current = agent.harness.tools.for_agent(agent.hooks, agent.options.tools).get(call.name)
@@ -231,7 +233,8 @@ async def execute(
         if call.problem is not None:
             return ToolOutput.error("INVALID_ARGS", call.problem)
         started()
-        return await run_body(tool, context, call.values)
+        checked.append(await run_body(tool, context, call.values))
+        return checked[-1]
 
     try:
         output = await agent.hooks.waterfall(hookspecs.tools_execute, body, agent=agent, call=call)
@@ -241,7 +244,7 @@ async def execute(
         if isinstance(error, PluginError):
             agent.hooks.report(error, {"agent": agent})
         output = failure(call.name, _chosen_by_plugin(error))
-    return _bound(agent, tool, call, output)
+    return _bound(agent, tool, call, output, is_checked=any(output is one for one in checked))
 
 
 def _chosen_by_plugin(error: BaseException) -> BaseException:
@@ -250,11 +253,13 @@ def _chosen_by_plugin(error: BaseException) -> BaseException:
     return cause if isinstance(error, PluginError) and isinstance(cause, ToolError) else error
 
 
-def _bound(agent: Agent, tool: Tool | None, call: Call, output: ToolOutput) -> ToolOutput:
+def _bound(
+    agent: Agent, tool: Tool | None, call: Call, output: ToolOutput, *, is_checked: bool
+) -> ToolOutput:
     limit = tool.inline_limit_bytes if tool is not None else None
     harness = agent.harness
     try:
-        output = as_output(output)
+        output = output if is_checked else as_output(output)
         return bounded(output, call.name, limit or harness.inline_limit_bytes, harness.spill.save)
     except Exception as error:  # noqa: BLE001 - whatever a plugin made of the output
         if not isinstance(error, ToolError):
