@@ -34,7 +34,7 @@ from dsh_core.events import (
     ToolResultEvent,
     TurnEnd,
 )
-from dsh_core.loop.calls import MAX_PARALLEL_CALLS
+from dsh_core.loop.calls import MAX_PARALLEL_CALLS, StepCalls
 
 
 def results(s: Stage) -> list[tuple[str, str | None]]:
@@ -569,6 +569,40 @@ async def test_an_abort_during_the_announcement_of_a_result_keeps_the_result() -
     script = calls(("work", "{}"), ("work", "{}"))
     async with stage(script, plugin=Slow(), tools=(work,)) as s:
         assert await aborted(s, gate) == [None, "ABORTED_BEFORE_DISPATCH"]
+
+
+# ------------------------------------------------------------------------------------ time limits
+
+
+async def test_the_time_of_a_call_begins_when_it_has_a_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    meeting, started = Meeting(MAX_PARALLEL_CALLS), []
+    start_clock = StepCalls._start_clock
+
+    def noting(self: Any, state: Any, judged: Any) -> None:
+        started.append(len(meeting.running))
+        start_clock(self, state, judged)
+
+    monkeypatch.setattr(StepCalls, "_start_clock", noting)
+    async with stage(many(*["read"] * 12), tools=(meeting.tool("read", read_only=True),)) as s:
+        await bounded(s.agent.run("go"))
+
+    assert started[:10] == list(range(10))
+    assert all(count < MAX_PARALLEL_CALLS for count in started[10:])
+
+
+async def test_a_call_that_took_too_long_is_answered_and_the_others_go_on() -> None:
+    gate, other = Gate(), Gate()
+    other.open()
+    script = calls(("wait", "{}"), ("other", "{}"))
+    tools = [waiting(gate, read_only=True), Tool("other", "", other.wait, read_only=True)]
+    settings = {"limits": {"tool_seconds": 0.02}}
+    async with stage(script, tools=tools, settings=settings) as s:
+        assert (await bounded(s.agent.run("go"))).is_success
+
+        assert codes(s) == ["TOOL_TIMEOUT", None]
+        assert s.errors == []
 
 
 # --------------------------------------------------------------------------- stray cancellations

@@ -118,7 +118,6 @@ class StepCalls:
                     self._execute(state, state.judged, slots), name=f"dsh-call-{state.block.name}"
                 )
                 state.task.add_done_callback(state.mark_ended)
-                self._start_clock(state, state.judged)
         for state in group:
             if state.ended is not None:
                 await state.ended
@@ -149,6 +148,7 @@ class StepCalls:
         try:
             async with slots:
                 state.progress = Progress(self._agent.session, judged.call)
+                self._start_clock(state, judged)
                 return await execute(self._agent, judged, state.progress, started)
         finally:
             state.mark_ended()
@@ -229,6 +229,8 @@ class StepCalls:
         """
         if state.progress is not None:
             state.progress.close()
+        if state.timer is not None:
+            state.timer.cancel()
         result = ToolResultEvent(
             self._turn,
             self._step,
