@@ -93,10 +93,11 @@ def events_page() -> str:
 
 
 def settings_page() -> str:
-    """The settings of the built-in and the first-party plugins."""
+    """The settings of the built-in and the first-party plugins, and what providers take."""
     from dsh_core.builtin import BUILTIN_PLUGINS
 
-    lines = ["# Plugin settings", NOTE, "Written under `plugins.NAME` in `dsh.yaml`.", ""]
+    lines = ["# Settings", NOTE, "Of plugins, written under `plugins.NAME` in `dsh.yaml`; those of"]
+    lines += ["[providers](#providers) stand at the end.", ""]
     targets = {**BUILTIN_PLUGINS, "files": "dsh_files:Files", "shell": "dsh_shell:Shell"}
     for name, target in targets.items():
         module, _, attribute = target.partition(":")
@@ -114,7 +115,55 @@ def settings_page() -> str:
             kind = kind.replace("|", "\\|")
             lines.append(f"| `{field.name}` | `{kind}` | `{default}` | {docs[field.name]} |")
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_providers()])
+
+
+def _providers() -> list[str]:
+    """What `providers.NAME` takes: the keys of all of them, then the options of each adapter."""
+    from dsh_core.adapters import openai_chat, scripted
+    from dsh_core.adapters.openai_chat.options import Options
+    from dsh_core.config.schema import ModelSection, ProviderSection
+
+    openai_docs = {**docstring_entries(Options, "Args"), "path": PATH_OPTION}
+    scripted_docs = docstring_entries(scripted.open_scripted, "Options")
+    tables = (
+        ("providers", "Written under `providers.NAME`.", field_docs(ProviderSection)),
+        ("models of a provider", "Under `providers.NAME.models.MODEL`.", field_docs(ModelSection)),
+        _options_of(openai_chat.FACTORY, openai_docs),
+        _options_of(scripted.FACTORY, scripted_docs),
+    )
+    lines = []
+    for title, where, docs in tables:
+        lines += [f"## {title}", "", where, "", "| key | |", "|---|---|"]
+        lines += [f"| `{name}` | {text} |" for name, text in docs.items()]
+        lines.append("")
+    return lines
+
+
+PATH_OPTION = "Added to `base_url`; by default /chat/completions."
+"""`Options` holds it as a part of `url`."""
+
+
+def _options_of(factory: Any, docs: dict[str, str]) -> tuple[str, str, dict[str, str]]:
+    """A table for an adapter; every option it names must have a description."""
+    where = f"With `adapter: {factory.name}`, beside those of [providers](#providers)."
+    options = {name: docs[name] for name in sorted(factory.options)}
+    return f"options of {factory.name}", where, options
+
+
+def docstring_entries(thing: Any, section: str) -> dict[str, str]:
+    """Name → description, of one section of a Google-style docstring."""
+    _, _, rest = (inspect.getdoc(thing) or "").partition(f"\n{section}:\n")
+    entries: dict[str, str] = {}
+    name = ""
+    for line in rest.splitlines():
+        if not line.startswith("    "):
+            break
+        if entry := re.match(r" {4}(\w+): (.*)", line):
+            name, entries[name] = entry[1], entry[2]
+        else:
+            entries[name] += f" {line.strip()}"
+    return entries
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

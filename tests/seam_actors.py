@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -83,19 +83,37 @@ Recorder = type("Recorder", (Actor,), {hook: implementing(hook, _count) for hook
 """Implements every hook, and counts how often each is called."""
 
 
-def raising(hook: str, on_call: int, *, on_type: str | None = None) -> type[Actor]:
-    """Make a plugin that raises in one call of one hook; calls with other events do not count."""
-    calls = Counter[str]()
+def raising(
+    hook: str,
+    *,
+    on_call: int = 1,
+    on_type: str | None = None,
+    kind: type[BaseException] = Trap,
+) -> type[Actor]:
+    """Make a plugin that raises in one call of one hook.
+
+    Args:
+        hook: The hook.
+        on_call: In which of its calls.
+        on_type: Only calls with an event of this type count.
+        kind: What is raised.
+
+    """
+    calls = itertools.count(1)
 
     def body(actor: Actor, hook: str, values: Mapping[str, Any]) -> None:
-        if on_type is not None and values["event"].type != on_type:
-            return
-        calls[hook] += 1
-        if calls[hook] == on_call:
+        if on_type in (None, getattr(values.get("event"), "type", None)) and (
+            next(calls) == on_call
+        ):
             actor.stage.moment = _moment(actor.stage, values)
-            raise Trap(f"in {hook}")
+            raise kind(complaint(hook))
 
     return type("Raising", (Actor,), {hook: implementing(hook, body)})
+
+
+def complaint(hook: str) -> str:
+    """What the exception says."""
+    return f"a trap in {hook}"
 
 
 def _moment(stage: Stage, values: Mapping[str, Any]) -> Moment:

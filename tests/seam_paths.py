@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
-from unittest.mock import patch
 
 from memory_store import MemoryStore
-from offline import HANGS_SECONDS, calling
+from offline import calling
 from seam_stage import AGAIN, GO, Stage, last_said, lines_of
 
 from dsh_core import (
@@ -32,11 +33,11 @@ from dsh_core import (
     SessionHeader,
     Text,
     TextDelta,
-    Tool,
     ToolCall,
     ToolContext,
     Verdict,
     hookimpl,
+    to_json,
     tool,
 )
 from dsh_core.cli import run as dsh_run
@@ -130,19 +131,43 @@ class Json(Stage):
     is_alone: ClassVar = True
 
     def play(self) -> Self:
-        self.output = io.StringIO()
         command_line = Staged("run")
         command_line.stage = self
-        with (
-            lines_of("dsh", self.lines),
-            patch.object(dsh_run, "_take_stdout", lambda: self.output),
-        ):
-            try:
-                self.exit_code = dsh_run.command(["--json", "--quiet", GO], command_line)
-            except HarnessError as error:
-                self.raised = error
+        with tempfile.TemporaryFile("w+") as file:
+            with lines_of("dsh", self.lines), standard_output(file.fileno()):
+                try:
+                    self.exit_code = dsh_run.command(["--json", "--quiet", GO], command_line)
+                except HarnessError as error:
+                    self.raised = error
+            file.seek(0)
+            self.printed = [json.loads(line) for line in file]
         self.keep_log()
+        self.check_output()
         return self
+
+    def check_output(self) -> None:
+        """What was logged is printed, and how it ended."""
+        events = [line for line in self.printed if "seq" in line]
+        assert events == [event.to_json() for event in self.log]
+        last = self.printed[-1]
+        if self.raised is not None:
+            assert last["type"] == "dsh/error"
+            return
+        end = self.logged(TurnEnd)[-1]
+        assert (self.exit_code == 0) is (end.reason == Completed())
+        assert (last["type"], last["reason"]) == ("dsh/result", to_json(end.reason))
+
+
+@contextmanager
+def standard_output(to: int) -> Iterator[None]:
+    """Let file descriptor 1 lead elsewhere."""
+    kept = os.dup(1)
+    os.dup2(to, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 @dataclass
@@ -393,6 +418,9 @@ def extra() -> str:
 
 class Outside(Stage):
     """The model is asked outside any agent."""
+
+    async def begin(self) -> None:
+        """There is no agent."""
 
     async def act(self) -> None:
         self.tokens, self.chunks = await ask_model(self.harness, None)

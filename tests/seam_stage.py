@@ -93,7 +93,8 @@ class Stage:
         log: The events of its session when the path was over; what follows is about `AGAIN`.
         raised: What the path, or the start of the harness, raised.
         moment: When the actor raised; None = it did not.
-        calls: How often each hook of the actor was called on the path.
+        calls: How often each hook of the actor was called, from start to end.
+        called_in_act: The hooks that were called between the beginning and the end of the path.
         agents_after: The agents that lived then.
         again: What came of one more turn, in which the actor does nothing.
         is_paused: Whether the actor does nothing.
@@ -125,6 +126,7 @@ class Stage:
         self.raised: HarnessError | None = None
         self.moment: Moment | None = None
         self.calls: dict[str, int] = {}
+        self.called_in_act: set[str] = set()
         self.agents_after: list[Agent] = []
         self.again: TurnResult | None = None
         self.is_paused = False
@@ -140,6 +142,10 @@ class Stage:
         self.harness: Harness
 
     # ----------------------------------------------------------- what a path may change
+
+    async def begin(self) -> None:
+        """Come to where the path begins."""
+        await self.enter()
 
     async def act(self) -> None:
         """Take the path. An agent that is not disposed is idle in the end."""
@@ -225,10 +231,14 @@ class Stage:
 
     async def _take_path(self) -> None:
         try:
+            await self.begin()
+            before = {**self.calls}
             await self.act()
+            await self.harness.sessions.settle()
+            self.called_in_act = {name for name, n in self.calls.items() if n != before.get(name)}
         except HarnessError as error:
             self.raised = error
-        await self.harness.sessions.settle()
+            await self.harness.sessions.settle()
         self.keep_log()
         self.agents_after = self.harness.agents.list()
         self.is_paused = True

@@ -206,3 +206,22 @@ def test_a_changed_file_is_no_longer_trusted(dsh: Shell) -> None:
     path.write_text("plugins: {shell: false, files: false}\n")
 
     assert "ignored until you trust" in dsh("plugins").stderr
+
+
+def test_trust_works_for_a_file_that_does_not_load(dsh: Shell) -> None:
+    dsh.write("dsh.yaml", "agents: {a: {model: nowhere/m}}\n")
+
+    assert dsh("config", "check").returncode == 2
+    assert dsh("trust", "--yes").returncode == 0
+    assert "trusted already" in dsh("trust").stdout
+
+
+def test_config_check_opens_providers_and_tells_what_a_run_lacks(dsh: Shell) -> None:
+    dsh.write(
+        "dsh.yaml", "providers:\n  o: {adapter: scripted, script: gone.yaml, models: {m: {}}}\n"
+    )
+
+    broken = dsh("config", "check", "-c", "dsh.yaml")
+    assert broken.returncode == 2
+    assert "gone.yaml" in broken.stderr
+    assert "cannot run yet" in dsh("config", "check", "-c", str(dsh.write("empty.yaml", ""))).stderr

@@ -210,7 +210,7 @@ def test_a_trace_names_who_did_what(dsh: Shell) -> None:
         point_at(dsh, server)
         done = dsh("run", "--trace", "Hi")
 
-    assert "trace tools_execute" in done.stderr
+    assert "trace agent_turn_continuation" in done.stderr
     assert "limits" in done.stderr
 
 
@@ -382,3 +382,85 @@ def test_a_retried_failure_is_said_once_in_json(dsh: Shell) -> None:
     assert types.count("llm/retry") == 1
     assert "dsh/error" not in types
     assert "Warning" not in done.stderr
+
+
+def test_piped_text_joins_the_prompt_where_a_dash_stands(dsh: Shell) -> None:
+    with ModelServer.in_thread([model.reply("Seen.")]) as server:
+        point_at(dsh, server)
+        dsh("run", "Explain this:", "-", stdin=b"x = 1\n")
+
+    assert server.requests[0].body["messages"][-1]["content"] == "Explain this:\n\nx = 1\n"
+
+
+def test_a_reader_that_leaves_ends_the_run(dsh: Shell) -> None:
+    script = [
+        model.reply(calls=[model.call("bash", {"command": "touch started; sleep 300"})]),
+        model.reply("Never asked for."),
+    ]
+    with ModelServer.in_thread(script) as server:
+        point_at(dsh, server)
+        with dsh.start("run", "--json", "Go.") as run:
+            assert run.stdout is not None
+            assert run.stderr is not None
+            assert run.stdout.readline().startswith(b'{"type":"dsh/header"')
+            run.stdout.close()
+            errors = run.stderr.read()
+            code = run.wait(timeout=30)
+
+    assert code == 1
+    assert b"BrokenPipe" not in errors
+    assert len(server.requests) <= 1
+
+
+def test_what_a_plugin_prints_is_not_part_of_the_answer(dsh: Shell) -> None:
+    site = dsh.work / "site"
+    info = site / "loud-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dsh]\nloud = loud\n")
+    (site / "loud.py").write_text(
+        "from dsh_core import hookimpl\n"
+        "@hookimpl\n"
+        "async def agent_turn_start(turn):\n"
+        "    print('chatter')\n"
+        "@hookimpl\n"
+        "def cli_register(cli):\n"
+        "    cli.add_option('--loud', action='store_true', help='Be loud.')\n"
+    )
+    dsh.env["PYTHONPATH"] = str(site)
+    with ModelServer.in_thread([model.reply("Done.")]) as server:
+        point_at(dsh, server)
+        done = dsh("run", "Go.", "--loud")
+
+    assert done.stdout == "Done.\n"
+    assert "chatter" in done.stderr
+    assert "--loud" in dsh("run", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def agent_created(agent):\n    raise ValueError('not this one')\n",
+        "def cli_register(cli):\n    raise ValueError('not this one')\n",
+        "def session_validate(session, event):\n    raise ValueError('not this one')\n",
+        "def harness_start(harness):\n    raise ValueError('not this one')\n",
+        "def session_created(session):\n    raise ValueError('not this one')\n",
+    ],
+    ids=lambda body: body[4 : body.index("(")],
+)
+def test_a_plugin_that_raises_outside_a_turn_is_one_message(dsh: Shell, body: str) -> None:
+    site = dsh.work / "site"
+    info = site / "bad-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bad\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dsh]\nbad = bad\n")
+    (site / "bad.py").write_text(f"from dsh_core import hookimpl\n@hookimpl\n{body}")
+    dsh.env["PYTHONPATH"] = str(site)
+    with ModelServer.in_thread([model.reply("Hi.")]) as server:
+        point_at(dsh, server)
+        done = dsh("run", "Go.")
+
+    assert "not this one" in done.stderr
+    assert "'bad'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (done.returncode == 0) == ("session_created" in body)

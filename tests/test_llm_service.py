@@ -256,7 +256,7 @@ async def test_whatever_an_adapter_raises_becomes_one_finish(
     if isinstance(error, LlmFailure):
         assert failure is error
     else:
-        assert failure.code == ("INVALID_REQUEST" if isinstance(error, UserError) else "UNKNOWN")
+        assert failure.code == ("CONFIG" if isinstance(error, UserError) else "UNKNOWN")
         assert failure.__cause__ is error
         assert (str(error) or type(error).__name__) in failure.message
 

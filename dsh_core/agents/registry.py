@@ -193,6 +193,8 @@ class Agents:
 
     def _filled_slot(self) -> AgentFactory:
         if self._factory is None:
+            if not self._harness.is_running:
+                raise AgentError("the harness is not started: use `async with harness`")
             raise AgentError("no plugin creates agents: `agent_loop` is off")
         return self._factory[1]
 

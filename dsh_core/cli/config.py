@@ -8,6 +8,7 @@ from typing import Any
 
 from dsh_core.cli.context import CliContext, say, show
 from dsh_core.cli.main import EXIT_OK, Parser
+from dsh_core.errors import ConfigError
 
 
 def command(argv: Sequence[str], context: CliContext) -> int:
@@ -24,19 +25,33 @@ def command(argv: Sequence[str], context: CliContext) -> int:
 
 
 def _check(context: CliContext) -> int:
-    """Load everything a run would load; every mistake is an error with its place."""
+    """Load everything a run would load; every mistake is an error with its place.
+
+    What only a run needs, a key or a model, is a note: a check must pass where there is no key.
+    """
     harness = context.build()
     config = context.config()
-    for definition in (*config.agents.values(), harness.definition(context.agent)):
+    harness.llm.open_all()
+    notes = [*config.notes, *harness.plugins.notes]
+    definitions = list(config.agents.values()) or [harness.definition(None)]
+    if context.agent is not None:
+        definitions = [harness.definition(context.agent)]
+    for definition in definitions:
         hooks = harness.plugins.hooks_for(definition)
         harness.check_tools(definition, hooks)
-    for note in (*config.notes, *harness.plugins.notes):
+        harness.tools.schemas(hooks, definition.tools)
+        try:
+            context.check_model(harness, definition)
+        except ConfigError as error:
+            notes.append(f"agent {definition.name} cannot run yet: {error}")
+    for note in notes:
         say(f"note: {note}")
     files = ", ".join(str(path) for path in config.files) or "no files, defaults only"
     on = ", ".join(info.name for info in harness.plugins.infos() if info.state == "on")
     show(f"ok: {files}")
     show(f"agents: {', '.join(config.agents) or 'default'}")
-    show(f"model: {harness.options_of(harness.definition(context.agent)).model or 'none'}")
+    for definition in definitions:
+        show(f"model of {definition.name}: {harness.options_of(definition).model or 'none'}")
     show(f"plugins: {on}")
     return EXIT_OK
 

@@ -8,11 +8,12 @@ The format is described in docs/json.md; the version changes when a field change
 from __future__ import annotations
 
 import json
-from typing import IO, Any
+from typing import Any
 
 from dsh_core import __version__
 from dsh_core.agents import Agent
 from dsh_core.chunks import Usage
+from dsh_core.cli.output import ResultOutput
 from dsh_core.codec import to_json
 from dsh_core.content import text_of
 from dsh_core.errors import LlmFailure, PluginError, UserError, error_chain
@@ -54,7 +55,7 @@ def error_line(error: BaseException, **place: int) -> str:
 class JsonLines:
     """Writes what happens to one session, flushed line by line."""
 
-    def __init__(self, output: IO[str]):
+    def __init__(self, output: ResultOutput):
         self._output = output
         self._text = ""
         self._logged = ""
@@ -107,4 +108,3 @@ class JsonLines:
 
     def _write(self, text: str) -> None:
         self._output.write(text)
-        self._output.flush()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from dsh_core import __version__
-from dsh_core.errors import UserError
+from dsh_core.errors import HarnessError, UserError, error_chain
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -76,6 +76,9 @@ def run(argv: Sequence[str]) -> int:
     except UserError as error:
         print(f"dsh: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
+    except HarnessError as error:
+        print(f"dsh: {error_chain(error)}", file=sys.stderr)  # noqa: T201
+        return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -6,13 +6,13 @@ began, or what the model says between tool calls, is not part of the result.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from dsh_core.agents import Agent
 from dsh_core.chunks import Chunk, ReasoningDelta, TextDelta
 from dsh_core.cli.context import say
+from dsh_core.cli.output import ResultOutput
 from dsh_core.cli.remedies import remedy
 from dsh_core.cli.screen import one_line, printable
 from dsh_core.content import ToolCall, text_of
@@ -41,12 +41,12 @@ class Printer:
     """Shows a run to a person.
 
     Args:
-        is_live: Standard output is a terminal: stream to it.
+        output: Where answers go; streamed to where it is a terminal.
         is_quiet: Show nothing but answers and errors.
     """
 
-    def __init__(self, *, is_live: bool, is_quiet: bool):
-        self._is_live = is_live
+    def __init__(self, output: ResultOutput, *, is_quiet: bool):
+        self._output = output
         self._is_quiet = is_quiet
         self._is_mid_line = False
         self._was_streamed = False
@@ -56,7 +56,7 @@ class Printer:
     @hookimpl
     def agent_stream_chunk(self, chunk: Chunk) -> None:
         """Stream text to a terminal."""
-        if not self._is_live:
+        if not self._output.is_live:
             return
         if isinstance(chunk, TextDelta):
             self._stream(printable(chunk.text))
@@ -101,8 +101,7 @@ class Printer:
         elif text and any(isinstance(block, ToolCall) for block in message.content):
             self._note(printable(text))
         elif text:
-            sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
-            sys.stdout.flush()
+            self._output.write(text if text.endswith("\n") else f"{text}\n")
 
     def _activity(self, data: ToolCallEvent | ToolResultEvent | ToolProgress | PluginTrace) -> None:
         match data:
@@ -139,14 +138,12 @@ class Printer:
                 self._tell(f"the turn ended: {reason.type}")
 
     def _stream(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        self._output.write(text)
         self._is_mid_line = not text.endswith("\n")
 
     def _break_line(self) -> None:
         if self._is_mid_line:
-            sys.stdout.write("\n")
-            sys.stdout.flush()
+            self._output.write("\n")
             self._is_mid_line = False
 
     def _note(self, text: str) -> None:

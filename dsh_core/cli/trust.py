@@ -9,6 +9,8 @@ from pathlib import Path
 from dsh_core.cli.context import CliContext, is_interactive, say, show
 from dsh_core.cli.main import EXIT_FAILED, EXIT_OK, Parser
 from dsh_core.cli.screen import printable
+from dsh_core.config.files import PROJECT_FILE, find_project_file
+from dsh_core.errors import UserError
 
 
 def command(argv: Sequence[str], context: CliContext) -> int:
@@ -16,9 +18,12 @@ def command(argv: Sequence[str], context: CliContext) -> int:
     parser = Parser(prog="dsh trust", description="Agree to this folder's dsh.yaml.")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     arguments = parser.parse_args(argv)
-    path = context.config().untrusted_file
+    path = find_project_file(context.cwd)
     if path is None:
-        show("There is no project file that is not trusted.")
+        say(f"dsh: there is no {PROJECT_FILE} here")
+        return EXIT_FAILED
+    if context.trust.is_trusted(path, path.read_bytes()):
+        show(f"trusted already: {path}")
         return EXIT_OK
     if not arguments.yes and not is_interactive():
         say(f"dsh: {path} is not trusted, and nobody can be asked here; read it, then use --yes")
@@ -28,7 +33,10 @@ def command(argv: Sequence[str], context: CliContext) -> int:
 
 def ask_for_trust(context: CliContext, path: Path, *, ask: bool) -> bool:
     """Show a project file and record the user's consent to exactly this content."""
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=str(path)) from error
     if ask:
         say(f"--- {path}")
         say(printable(content.decode(errors="replace")))

@@ -148,6 +148,15 @@ class Llm:
                         origins,
                     )
 
+    def open_all(self) -> None:
+        """Open every provider's adapter, which checks its options; no request is made.
+
+        Raises `ConfigError`.
+        """
+        for name, provider in self.providers.items():
+            if name not in self._open:
+                self._open[name] = self._factories[provider.adapter][1].open(provider)
+
     def default_model(self) -> str | None:
         """Return the first model of the first provider that names one."""
         for name, provider in self.providers.items():
@@ -292,7 +301,7 @@ def as_failure(error: BaseException) -> LlmFailure:
     """Give an adapter's exception the one form; its own failures stay themselves."""
     if isinstance(error, LlmFailure):
         return error
-    code = "INVALID_REQUEST" if isinstance(error, UserError) else "UNKNOWN"
+    code = "CONFIG" if isinstance(error, UserError) else "UNKNOWN"
     failure = LlmFailure(code, clean_text(error_chain(error)))
     failure.__cause__ = error
     return failure

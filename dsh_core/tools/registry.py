@@ -113,9 +113,19 @@ class Tools:
         key = (hooks, names)
         schemas = self._schemas.get(key)
         if schemas is None:
-            schemas = tuple(tool.schema for tool in self.for_agent(hooks, names).values())
+            schemas = tuple(self._schema(tool) for tool in self.for_agent(hooks, names).values())
             self._schemas[key] = schemas
         return schemas
+
+    def _schema(self, tool: Tool) -> ToolSchema:
+        """Return a tool's schema; a signature that gives none is its owner's fault."""
+        try:
+            return tool.schema
+        except UserError as error:
+            owner = self.owner_of(tool.name)
+            raise UserError(
+                error.message, where=f"tool {tool.name!r} of {owner}", remedy=error.remedy
+            ) from error
 
     def check_names(self, hooks: Hooks, names: tuple[str, ...] | None, where: str | None) -> None:
         """Raise `ConfigError` for a name that no tool has, with the nearest one."""
