@@ -96,8 +96,8 @@ def settings_page() -> str:
     """The settings of the built-in and the first-party plugins, and what providers take."""
     from dsh_core.builtin import BUILTIN_PLUGINS
 
-    lines = ["# Settings", NOTE, "Of plugins, written under `plugins.NAME` in `dsh.yaml`; those of"]
-    lines += ["[providers](#providers) stand at the end.", ""]
+    lines = ["# Settings", NOTE, "Those of plugins are written under `plugins.NAME` in `dsh.yaml`;"]
+    lines += ["[those of providers](#providers) stand at the end.", ""]
     targets = {**BUILTIN_PLUGINS, "files": "dsh_files:Files", "shell": "dsh_shell:Shell"}
     for name, target in targets.items():
         module, _, attribute = target.partition(":")
@@ -125,12 +125,15 @@ def _providers() -> list[str]:
     from dsh_core.config.schema import ModelSection, ProviderSection
 
     openai_docs = {**docstring_entries(Options, "Args"), "path": PATH_OPTION}
+    for field in dataclasses.fields(Options):
+        if field.default is not dataclasses.MISSING:
+            openai_docs[field.name] += f" Default `{field.default}`."
     scripted_docs = docstring_entries(scripted.open_scripted, "Options")
     tables = (
         ("providers", "Written under `providers.NAME`.", field_docs(ProviderSection)),
         ("models of a provider", "Under `providers.NAME.models.MODEL`.", field_docs(ModelSection)),
         _options_of(openai_chat.FACTORY, openai_docs),
-        _options_of(scripted.FACTORY, scripted_docs),
+        _options_of(scripted.FACTORY, scripted_docs, " More in [offline.md](offline.md)."),
     )
     lines = []
     for title, where, docs in tables:
@@ -140,13 +143,15 @@ def _providers() -> list[str]:
     return lines
 
 
-PATH_OPTION = "Added to `base_url`; by default /chat/completions."
+PATH_OPTION = "Added to `base_url`. Default `/chat/completions`."
 """`Options` holds it as a part of `url`."""
 
 
-def _options_of(factory: Any, docs: dict[str, str]) -> tuple[str, str, dict[str, str]]:
+def _options_of(
+    factory: Any, docs: dict[str, str], more: str = ""
+) -> tuple[str, str, dict[str, str]]:
     """A table for an adapter; every option it names must have a description."""
-    where = f"With `adapter: {factory.name}`, beside those of [providers](#providers)."
+    where = f"With `adapter: {factory.name}`, beside those of [providers](#providers).{more}"
     options = {name: docs[name] for name in sorted(factory.options)}
     return f"options of {factory.name}", where, options
 
@@ -205,11 +210,19 @@ def cli_page() -> str:
     return "\n".join(lines)
 
 
+def seams_page() -> str:
+    """Which hook fires on which path: the table that the tests check."""
+    sys.path.append(str(HERE.parent / "tests"))
+    page: str = importlib.import_module("seams").page(NOTE)
+    return page
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "hooks.md": hooks_page,
     "events.md": events_page,
     "settings.md": settings_page,
     "cli.md": cli_page,
+    "seams.md": seams_page,
 }
 
 

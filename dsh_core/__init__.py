@@ -22,6 +22,9 @@ _HOMES = {
     ),
     "dsh_core.codec": "case from_json to_json",
     "dsh_core.commands": "SlashCommand",
+    "dsh_core.config.files": "user_dir",
+    "dsh_core.config.load": "load_config",
+    "dsh_core.config.trust": "TrustStore",
     "dsh_core.config.model": "AgentDefinition HarnessConfig Layer",
     "dsh_core.content": "Block Content Image Reasoning Text ToolCall ToolResult text_of",
     "dsh_core.errors": (

@@ -19,9 +19,12 @@ from dsh_core.codec import case as case
 from dsh_core.codec import from_json as from_json
 from dsh_core.codec import to_json as to_json
 from dsh_core.commands import SlashCommand as SlashCommand
+from dsh_core.config.files import user_dir as user_dir
+from dsh_core.config.load import load_config as load_config
 from dsh_core.config.model import AgentDefinition as AgentDefinition
 from dsh_core.config.model import HarnessConfig as HarnessConfig
 from dsh_core.config.model import Layer as Layer
+from dsh_core.config.trust import TrustStore as TrustStore
 from dsh_core.content import Block as Block
 from dsh_core.content import Content as Content
 from dsh_core.content import Image as Image

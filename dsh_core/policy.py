@@ -49,7 +49,7 @@ class Verdict:
     """What one policy plugin says about a call.
 
     Args:
-        decision: allow, ask or deny.
+        decision: allow, ask or deny; anything else is a `ValueError`.
         message: For the person asked, and for the model if it becomes a denial.
         rule: The exact rule that matched, for explanations.
         offers: Rules a person may grant beyond this call, exactly as they would be stored.
@@ -62,6 +62,10 @@ class Verdict:
     rule: str | None = None
     offers: tuple[str, ...] = ()
     user_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.decision not in (*_RANK,):
+            raise ValueError(f"a verdict is allow, ask or deny, not {self.decision!r}")
 
 
 ALLOW = Verdict("allow")

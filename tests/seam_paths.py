@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
 
 from memory_store import MemoryStore
 from offline import calling
-from seam_stage import AGAIN, GO, Stage, last_said, lines_of
+from seam_command_line import Json
+from seam_stage import AGAIN, GO, Stage, last_said
 
 from dsh_core import (
     Agent,
@@ -22,7 +19,6 @@ from dsh_core import (
     Event,
     EventData,
     Harness,
-    HarnessError,
     Layer,
     Message,
     ModelConfig,
@@ -37,11 +33,8 @@ from dsh_core import (
     ToolContext,
     Verdict,
     hookimpl,
-    to_json,
     tool,
 )
-from dsh_core.cli import run as dsh_run
-from dsh_core.cli.context import CliContext
 from dsh_core.events import (
     AssistantMessage,
     Completed,
@@ -123,66 +116,6 @@ class Whole(Stage):
             api_key=Secret("sk-test"),
             models={"script": ModelConfig()},
         )
-
-
-class Json(Stage):
-    """`dsh run --json`, in this process."""
-
-    is_alone: ClassVar = True
-
-    def play(self) -> Self:
-        command_line = Staged("run")
-        command_line.stage = self
-        with tempfile.TemporaryFile("w+") as file:
-            with lines_of("dsh", self.lines), standard_output(file.fileno()):
-                try:
-                    self.exit_code = dsh_run.command(["--json", "--quiet", GO], command_line)
-                except HarnessError as error:
-                    self.raised = error
-            file.seek(0)
-            self.printed = [json.loads(line) for line in file]
-        self.keep_log()
-        self.check_output()
-        return self
-
-    def check_output(self) -> None:
-        """What was logged is printed, and how it ended."""
-        events = [line for line in self.printed if "seq" in line]
-        assert events == [event.to_json() for event in self.log]
-        last = self.printed[-1]
-        if self.raised is not None:
-            assert last["type"] == "dsh/error"
-            return
-        end = self.logged(TurnEnd)[-1]
-        assert (self.exit_code == 0) is (end.reason == Completed())
-        assert (last["type"], last["reason"]) == ("dsh/result", to_json(end.reason))
-
-
-@contextmanager
-def standard_output(to: int) -> Iterator[None]:
-    """Let file descriptor 1 lead elsewhere."""
-    kept = os.dup(1)
-    os.dup2(to, 1)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-@dataclass
-class Staged(CliContext):
-    """A command line that finds the plugins of a stage."""
-
-    stage: ClassVar[Stage]
-
-    def config(self) -> Any:
-        return self.stage.build().config
-
-    def build(self, *, plugins: Mapping[str, object] | None = None, trace: bool = False) -> Harness:
-        self.stage.harness = self.stage.build(**(plugins or {}))
-        self.stage.harness.load()
-        return self.stage.harness
 
 
 class Retried(Stage):

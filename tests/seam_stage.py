@@ -90,6 +90,7 @@ class Stage:
 
     Attributes:
         agent: The agent of the path, once there is one.
+        sessions: The sessions of the path, oldest first.
         log: The events of its session when the path was over; what follows is about `AGAIN`.
         raised: What the path, or the start of the harness, raised.
         moment: When the actor raised; None = it did not.
@@ -122,6 +123,7 @@ class Stage:
         self.actor = type("It", (actor,), {"stage": self})
         self.eye = Eye()
         self.agent: Agent | None = None
+        self.sessions: list[Session] = []
         self.log: list[Event] = []
         self.raised: HarnessError | None = None
         self.moment: Moment | None = None
@@ -250,6 +252,7 @@ class Stage:
 
     def keep_log(self) -> None:
         """Keep what the path itself has logged."""
+        self.sessions = [*self.eye.sessions]
         session = self.session
         if session is not None:
             self.log = [*session.events][self.eye.sessions[session] :]

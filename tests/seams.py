@@ -109,8 +109,13 @@ def columns() -> list[str]:
 
 def rows() -> dict[str, list[str]]:
     """Hook → its cells, one for each column."""
-    lines = [line.split() for line in TABLE.strip("\n").split("\n")[1:]]
-    return {hook: cells for hook, *cells in lines}
+    table: dict[str, list[str]] = {}
+    for line in TABLE.strip("\n").split("\n")[1:]:
+        hook, *row = line.split()
+        if len(row) != len(columns()):
+            raise ValueError(f"{hook} has {len(row)} cells for {len(columns())} columns")
+        table[hook] = row
+    return table
 
 
 def cells() -> dict[tuple[str, str], str | None]:
@@ -132,9 +137,9 @@ def page(note: str) -> str:
     lines = [
         "# Seams",
         note,
-        "Which hook fires on which path, from the start of a harness to its end. Where a hook fires,",
-        "a plugin can change what it is there to change, and one that raises causes what the hook's",
-        "policy says: `tests/test_seams.py` tries every cell.",
+        "Which hook fires on which path, from the start of a harness to its end. Where a hook",
+        "fires, a plugin can change what it is there to change, and one that raises causes what",
+        "the hook's policy says: `tests/test_seams.py` tries every cell.",
         "",
         "| | path | what happens |",
         "|---|---|---|",

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from waterfalls import unplaced
 
 from dsh_core import hookspecs
 from dsh_core.errors import LlmFailure, PluginError, UserError
@@ -98,7 +99,7 @@ async def test_with_other_policies_the_first_failure_is_raised_when_all_were_tol
     assert heard == ["a 1", "b 1", "c 1"]
     assert (caught.value.plugin, caught.value.hook) == ("a", "happened")
     assert type(caught.value.__cause__) is type(failure)
-    assert lab.reports() == ["plugin 'b' in happened: RuntimeError: too"]
+    assert unplaced(lab.reports()) == ["plugin 'b' in happened: RuntimeError: too"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -135,7 +136,7 @@ async def test_ctrl_c_stops_at_once_and_the_failure_before_it_is_reported(kind: 
         await notify(lab, kind, hook, value=1)
     assert heard[:2] == ["a 1", "b 1"]
     assert kind == "parallel" or len(heard) == 2
-    assert lab.reports() == ["plugin 'a' in happened: ValueError: first"]
+    assert unplaced(lab.reports()) == ["plugin 'a' in happened: ValueError: first"]
 
 
 class Waits:
@@ -166,7 +167,7 @@ async def test_a_requested_cancellation_stops_at_once(kind: str) -> None:
         await task
     assert waits.was_cancelled
     assert kind == "parallel" or heard == ["a 1"]
-    assert lab.reports() == ["plugin 'a' in happened: ValueError: first"]
+    assert unplaced(lab.reports()) == ["plugin 'a' in happened: ValueError: first"]
 
 
 class Swallows:
@@ -230,7 +231,7 @@ async def test_a_timeout_inside_an_implementation_is_no_cancellation() -> None:
     hook = spec("async def", OnError.REPORT)
     lab = HookLab(hook, a=TimesOut())
     await lab.hooks.notify(hook, value=1)
-    assert lab.reports() == ["plugin 'a' in happened: TimeoutError ← CancelledError"]
+    assert unplaced(lab.reports()) == ["plugin 'a' in happened: TimeoutError ← CancelledError"]
 
 
 @pytest.mark.parametrize("mode", [emit, parallel])
@@ -259,7 +260,7 @@ async def test_an_implementation_over_its_limit_is_reported_and_not_waited_for(m
     kind = "async def" if mode is emit else "parallel"
     await notify(lab, kind, happened)
     assert "quick" in heard
-    assert lab.reports() == ["plugin 'a' in happened: DeadlineError: took more than 0.01 s"]
+    assert unplaced(lab.reports()) == ["plugin 'a' in happened: DeadlineError: took more than 0.01 s"]
     release.set()
     await asyncio.sleep(0)
 

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from waterfalls import Classic, Decides, Wraps, rewrite, run
+from waterfalls import Classic, Decides, Wraps, rewrite, run, unplaced
 
 from dsh_core.errors import PluginError
 from dsh_core.marks import hookimpl
@@ -200,7 +200,7 @@ async def test_a_cancellation_is_raised_after_unwinding_whatever_wrappers_return
     with pytest.raises(asyncio.CancelledError):
         await task
     assert log == ["c", "b", "a"]
-    assert lab.reports() == ["plugin 'c' in rewrite: ValueError: in the way"]
+    assert unplaced(lab.reports()) == ["plugin 'c' in rewrite: ValueError: in the way"]
 
 
 async def test_ctrl_c_in_a_wrapper_is_not_swallowed_by_the_one_around_it() -> None:

@@ -108,13 +108,24 @@ async def test_a_section_that_cannot_be_placed_is_refused(wrong: Any) -> None:
         assert "plugin 'it' in system_prompt_sections" in result.reason.message
 
 
-@pytest.mark.parametrize("junk", ["text", 3, {"a": "b"}])
-async def test_an_answer_that_is_no_list_of_sections_ends_the_turn(junk: Any) -> None:
+@pytest.mark.parametrize(
+    ("junk", "problem"),
+    [
+        ("text", "returned a str; a list of sections is wanted"),
+        (3, "returned a int; a list of sections is wanted"),
+        (Section("a", "x"), "returned a Section; a list of sections is wanted"),
+        (["x"], "returned a list with a str; a list of sections is wanted"),
+        ([Section("a", "x", order=float("nan"))], "a finite number as order"),
+    ],
+)
+async def test_an_answer_that_is_no_list_of_sections_ends_the_turn(
+    junk: Any, problem: str
+) -> None:
     async with stage(plugin=answering(junk)) as s:
         result = await bounded(s.agent.run("go"))
 
         assert isinstance(result.reason, Errored)
-        assert "something else than sections" in result.reason.message
+        assert problem in result.reason.message
 
 
 async def test_a_taken_name_is_refused_naming_who_has_it() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+import re
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import Any
 
 from dsh_core.marks import OnError, hookimpl, waterfall
@@ -21,6 +22,11 @@ async def own(text: str, fixed: int) -> str:
 
 async def run(lab: HookLab, text: str = "t", answer: Any = own) -> str:
     return await lab.hooks.waterfall(rewrite, answer, text=text, fixed=1)
+
+
+def unplaced(reports: Iterable[str]) -> list[str]:
+    """Reports without the place in the plugin's code at their end."""
+    return [re.sub(r" \([^ ]+\.py:\d+\)$", "", report) for report in reports]
 
 
 class Decides:

@@ -159,7 +159,8 @@ def open_scripted(config: ProviderConfig) -> ScriptedModel:
 
     Options:
         replies: A list of replies, see `ScriptedReply`.
-        script: Path of a YAML or JSON file that is such a list, relative to `config.folder`.
+        script: Path of a YAML or JSON file that is such a list, relative to the folder of
+            the file that names it.
         function: `module:function`, called with each `Request`; returns a reply or chunks.
         delay_seconds: Pause before every chunk, default 0.
         loop: Start over after the last reply, default false.

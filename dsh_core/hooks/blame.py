@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
+from pathlib import PurePath
 from typing import NoReturn
 
 from dsh_core.errors import LlmFailure, PluginError, UserError, error_chain
+from dsh_core.hooks.chain import Implementation
 from dsh_core.marks import OnError
+
+AWAIT_IT = "write `await call_next()`"
+"""What to do where a wrapper took the coroutine for the result."""
 
 
 def is_stop(error: BaseException) -> bool:
@@ -44,9 +50,9 @@ async def heed_cancellation(requests: int) -> None:
 
 
 def blamed(
-    plugin: str, hook: str, error: BaseException, policy: OnError | None = None
+    implementation: Implementation, error: BaseException, policy: OnError | None = None
 ) -> BaseException:
-    """Return the error to raise for what `plugin` raised in `hook`.
+    """Return the error to raise for what an implementation raised.
 
     Failures that are already in the user's words stay themselves, except at start-up and in
     reports, where the plugin's name is half of the message.
@@ -54,21 +60,48 @@ def blamed(
     is_named = policy in (OnError.START, OnError.REPORT)
     if isinstance(error, (UserError, LlmFailure)) and not is_named:
         return error
-    return as_plugin_error(plugin, hook, error)
+    return as_plugin_error(implementation, error)
 
 
-def raise_blamed(plugin: str, hook: str, error: BaseException, policy: OnError) -> NoReturn:
+def raise_blamed(implementation: Implementation, error: BaseException, policy: OnError) -> NoReturn:
     """Raise what `blamed` returns, with its cause."""
-    edge = blamed(plugin, hook, error, policy)
+    edge = blamed(implementation, error, policy)
     if edge is error:
         raise error
     raise edge from error
 
 
-def as_plugin_error(plugin: str, hook: str, error: BaseException) -> PluginError:
-    """Like `blamed`, for reports, which always name the plugin."""
+def as_plugin_error(implementation: Implementation, error: BaseException) -> PluginError:
+    """Like `blamed`, for reports, which always name the plugin.
+
+    The message ends with the place in the plugin's code, unless the error is in the user's words.
+    """
     if isinstance(error, PluginError):
         return error
-    named = PluginError(plugin, hook, error_chain(error))
+    message = error_chain(error)
+    if implementation.wraps and _took_coroutine_for_result(error):
+        message += f"; {AWAIT_IT}"
+    place = None if isinstance(error, (UserError, LlmFailure)) else _place(implementation, error)
+    if place is not None:
+        message += f" ({place})"
+    named = PluginError(implementation.plugin, implementation.hook, message)
     named.__cause__ = error
     return named
+
+
+def _took_coroutine_for_result(error: BaseException) -> bool:
+    return isinstance(error, (AttributeError, TypeError)) and "coroutine" in str(error)
+
+
+def _place(implementation: Implementation, error: BaseException) -> str | None:
+    """Say the last line of the plugin's own package that an error came through."""
+    module = getattr(implementation.function, "__module__", None)
+    if not isinstance(module, str):
+        return None
+    package = module.rpartition(".")[0] or module
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        name = str(frame.f_globals.get("__name__"))
+        if name == package or name.startswith(f"{package}."):
+            place = f"{'/'.join(PurePath(frame.f_code.co_filename).parts[-2:])}:{line}"
+    return place

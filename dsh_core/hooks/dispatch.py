@@ -25,6 +25,7 @@ from dsh_core.hooks.blame import (
 from dsh_core.hooks.chain import Chain, Implementation, Values
 from dsh_core.hooks.failures import Failures
 from dsh_core.hooks.registry import HookRegistry
+from dsh_core.hooks.said import SaidInTurn
 from dsh_core.hooks.streams import StreamChain, StreamRun
 from dsh_core.hooks.waiting import DeadlineError, all_at_once, within
 from dsh_core.hooks.waterfall import Run
@@ -76,6 +77,7 @@ class Hooks(HookRegistry):
         self.held_loop_seconds = held_loop_seconds
         self._report = report
         self._slow: set[tuple[str, str]] = set() if slow is None else slow
+        self._said = SaidInTurn()
 
     # ----------------------------------------------------------------- notifications
 
@@ -206,8 +208,8 @@ class Hooks(HookRegistry):
                 if is_stop(error):
                     raise
                 if policy not in (OnError.DENY, OnError.REPORT):
-                    raise_blamed(implementation.plugin, chain.hook, error, policy)
-                named = as_plugin_error(implementation.plugin, chain.hook, error)
+                    raise_blamed(implementation, error, policy)
+                named = as_plugin_error(implementation, error)
                 self.report(named, values)
                 answer = named if policy is OnError.DENY else None
             if answer is not None:
@@ -232,7 +234,7 @@ class Hooks(HookRegistry):
             except BaseException as error:
                 if is_stop(error):
                     raise
-                raise_blamed(plugin, chain.hook, error, chain.mode.on_error)
+                raise_blamed(implementation, error, chain.mode.on_error)
             if answer is not None:
                 answers.append(answer)
         return answers
@@ -293,16 +295,25 @@ class Hooks(HookRegistry):
     # ----------------------------------------------------------------------- reports
 
     def report(self, error: PluginError, values: Mapping[str, Any]) -> None:
-        """Report a failure that changes nothing else. Never raises for a reporter that fails."""
+        """Report a failure that changes nothing else. Never raises for a reporter that fails.
+
+        What a hook with policy REPORT says again within a turn is only logged, at debug level.
+        """
+        if self._policy(error.hook) is OnError.REPORT and self._said.has(error, values):
+            log.debug("again: %s", error)
+            return
         try:
             self._report(error, values)
         except Exception as broken:  # noqa: BLE001 - there is nobody left to tell
             log.warning("%s; reporting it failed: %s", error, error_chain(broken))
 
     def report_slow(self, implementation: Implementation, seconds: float, values: Values) -> None:
-        """Report code that held the event loop, once for each plugin and hook."""
+        """Report code that held the event loop, once for each plugin and hook.
+
+        Start-up may hold it: imports take their time, and nobody waits for a stream yet.
+        """
         key = (implementation.plugin, implementation.hook)
-        if key not in self._slow:
+        if key not in self._slow and self._policy(implementation.hook) is not OnError.START:
             self._slow.add(key)
             held = f"held the event loop for {seconds * 1000:.0f} ms"
             self.report(PluginError(*key, f"{held}; move blocking work to a thread"), values)

@@ -43,9 +43,8 @@ class Failures:
         """Raise the first failure, if the policy wants one raised."""
         if self._first is not None:
             implementation, error = self._first
-            mode = self._chain.mode
-            raise_blamed(implementation.plugin, self._chain.hook, error, mode.on_error)
+            raise_blamed(implementation, error, self._chain.mode.on_error)
 
     def _report(self, implementation: Implementation, error: BaseException) -> None:
-        named: PluginError = as_plugin_error(implementation.plugin, self._chain.hook, error)
+        named: PluginError = as_plugin_error(implementation, error)
         self._reports.report(named, self._values)

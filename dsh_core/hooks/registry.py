@@ -12,7 +12,7 @@ from dsh_core import hookspecs
 from dsh_core.errors import PluginError
 from dsh_core.hooks.chain import Chain, compile_chain
 from dsh_core.hooks.check import check_function, check_plugin, implementations, is_function
-from dsh_core.marks import MODE_ATTRIBUTE, Mode, mode_of
+from dsh_core.marks import MODE_ATTRIBUTE, Mode, OnError, mode_of
 
 PROJECT = "dsh"
 CORE = "dsh-core"
@@ -128,6 +128,11 @@ class HookRegistry:
         """Whether anybody implements the hook: one dictionary look-up, for hot paths."""
         chain = self._chains.get(spec.__name__) or self._chain_of(spec)
         return bool(chain.plain or chain.wrappers)
+
+    def _policy(self, hook: str) -> OnError | None:
+        """Return the failure policy of a hook; None = nobody declared it."""
+        mode = self._modes.get(hook)
+        return mode.on_error if mode is not None else None
 
     def _chain_of(self, spec: Callable[..., Any]) -> Chain:
         """Return the chain of a spec; that of a plugin that is not here is empty."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -83,22 +83,25 @@ class StreamChain(Run):
             if not implementation.is_generator:
                 if isawaitable(result):
                     result = await result
-                link.gate.is_open = False
+                link.gate.close(result)
             if result is None and not link.gate.was_used:
                 link.end()
                 return PASS
             return self._linked(following, link, result)
         except BaseException as error:
             link.end()
-            self.blame(error, implementation.plugin)
+            self.blame(error, implementation)
             raise
 
     def _call(
         self, implementation: Implementation, following: int, values: Values, gate: Gate
     ) -> Any:
-        async def call_next(**changes: Any) -> Any:
+        async def proceed(changes: Values) -> Any:
             gate.check()
             return await self.go_on(following, self.replace(values, changes))
+
+        def call_next(**changes: Any) -> Awaitable[Any]:
+            return gate.hand_out(proceed(changes))
 
         if implementation.wraps:
             return implementation.call_around(values, call_next)
@@ -141,20 +144,21 @@ class StreamChain(Run):
             raise stop
 
     def _report_unclosed(self, link: _Link, error: BaseException) -> None:
-        if link.plugin is None:
+        if link.implementation is None:
             log.warning("closing the model's stream failed: %s", error_chain(error))
             return
-        self.reports.report(as_plugin_error(link.plugin, self.chain.hook, error), self.values)
+        self.reports.report(as_plugin_error(link.implementation, error), self.values)
 
 
 class _Link:
     """An iterator of the chain, whose exceptions are blamed on who returned it."""
 
-    __slots__ = ("_chain", "_place", "_started", "gate", "iterator", "plugin")
+    __slots__ = ("_chain", "_place", "_started", "gate", "implementation", "iterator", "plugin")
 
     def __init__(self, chain: StreamChain, implementation: Implementation | None):
         self._chain = chain
         self.gate = Gate()
+        self.implementation = implementation
         self.plugin = implementation.plugin if implementation is not None else None
         self.iterator: AsyncIterator[Any] | None = None
         self._place: Place | None = None
@@ -178,7 +182,7 @@ class _Link:
             raise
         except BaseException as error:
             self.end()
-            chain.blame(error, self.plugin)
+            chain.blame(error, self.implementation)
             raise
         if chain.task is not None and chain.task.cancelling() > chain.requests:
             await heed_cancellation(chain.requests)
@@ -193,7 +197,7 @@ class _Link:
 
     def end(self) -> None:
         """Note that the implementation has nothing more to say."""
-        self.gate.is_open = False
+        self.gate.shut()
         if self._place is not None and self._chain.ledger is not None:
             decided = self.iterator is not None and not self.gate.was_used
             self._chain.ledger.end(self._place, self._started, decided=decided)

@@ -6,12 +6,12 @@ Generator wrappers, which go around all of it, are in `dsh_core.hooks.wrappers`.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from inspect import isawaitable
+from collections.abc import Awaitable, Callable, Coroutine
+from inspect import CORO_CREATED, getcoroutinestate, isawaitable
 from typing import Any, Final, Protocol, TypeAlias
 
 from dsh_core.errors import PluginError
-from dsh_core.hooks.blame import blamed, cancel_requests, heed_cancellation, is_stop
+from dsh_core.hooks.blame import AWAIT_IT, blamed, cancel_requests, heed_cancellation, is_stop
 from dsh_core.hooks.chain import Chain, Implementation, Values
 from dsh_core.hooks.ledger import CORE, Ledger, Place
 from dsh_core.request import Draft
@@ -52,7 +52,7 @@ class Run:
         self.answer = answer
         self.reports = reports
         self.values = values
-        self._culprits: dict[int, tuple[BaseException, str | None]] | None = None
+        self._culprits: dict[int, tuple[BaseException, Implementation | None]] | None = None
         draft = values.get(chain.mode.draft) if chain.mode.draft else None
         self.ledger = (
             Ledger(draft if isinstance(draft, Draft) else None, records)
@@ -106,7 +106,7 @@ class Run:
             if answered is not None:
                 result = self.accepted(implementation, answered, values)
         except BaseException as error:
-            self.blame(error, implementation.plugin)
+            self.blame(error, implementation)
             raise
         finally:
             if entry is not None:
@@ -117,7 +117,7 @@ class Run:
         gate = Gate()
         inner: Any = PASS
 
-        async def call_next(**changes: Any) -> Any:
+        async def proceed(changes: Values) -> Any:
             nonlocal inner
             gate.check()
             replaced = self.replace(values, changes)
@@ -128,17 +128,21 @@ class Run:
                 self.switch(before)
             return inner
 
+        def call_next(**changes: Any) -> Awaitable[Any]:
+            return gate.hand_out(proceed(changes))
+
         entry = self.enter(implementation) if self.ledger is not None else None
         result: Any = PASS
         try:
             answered = await implementation.call_around(values, call_next)
+            gate.close(answered)
             if answered is not None or gate.was_used or self._may_be_none():
                 result = self.accepted(implementation, answered, values, inner)
         except BaseException as error:
-            self.blame(error, implementation.plugin)
+            self.blame(error, implementation)
             raise
         finally:
-            gate.is_open = False
+            gate.shut()
             if entry is not None:
                 self.leave(entry, decided=result is not PASS and result is not inner)
         return result
@@ -192,12 +196,18 @@ class Run:
         mode = self.chain.mode
         if mode.returns and not isinstance(result, mode.returns):
             wanted = " or ".join(kind.__name__ for kind in mode.returns if kind is not type(None))
-            raise PluginError(
-                implementation.plugin, self.chain.hook, f"returned {_shown(result)}, not {wanted}"
-            )
+            said = f"returned {_shown(result)}, not {wanted}{self._hint(implementation, result)}"
+            raise PluginError(implementation.plugin, self.chain.hook, said)
         if self.ledger is not None and isinstance(result, Draft) and mode.draft:
             self.ledger.adopt(result, inner if isinstance(inner, Draft) else values[mode.draft])
         return result
+
+    def _hint(self, implementation: Implementation, result: Any) -> str:
+        if result is None and implementation in self.chain.wrappers:
+            return "; a wrapper returns the result it got from `yield`"
+        if result is None and implementation.wraps:
+            return "; a wrapper returns what `await call_next()` gave it"
+        return ""
 
     def _may_be_none(self) -> bool:
         """Whether None is an answer of this hook, which a wrapper may give in veto."""
@@ -243,28 +253,50 @@ class Run:
 
     # ------------------------------------------------------------------------- blame
 
-    def blame(self, error: BaseException, plugin: str | None) -> None:
+    def blame(self, error: BaseException, culprit: Implementation | None) -> None:
         """Remember who raised an error first, None = the core; frames it passes are innocent."""
         if self._culprits is None:
             self._culprits = {}
-        self._culprits.setdefault(id(error), (error, plugin))
+        self._culprits.setdefault(id(error), (error, culprit))
 
     def at_edge(self, error: BaseException) -> BaseException:
         """Return what leaves the chain for an error inside it."""
-        plugin = (self._culprits or {}).get(id(error), (error, None))[1]
-        if plugin is None or is_stop(error):
+        culprit = (self._culprits or {}).get(id(error), (error, None))[1]
+        if culprit is None or is_stop(error):
             return error
-        return blamed(plugin, self.chain.hook, error, self.chain.mode.on_error)
+        return blamed(culprit, error, self.chain.mode.on_error)
 
 
 class Gate:
     """Whether `call_next` may still be called, and whether it was."""
 
-    __slots__ = ("is_open", "was_used")
+    __slots__ = ("_given", "is_open", "was_used")
 
     def __init__(self) -> None:
         self.is_open = True
         self.was_used = False
+        self._given: list[Coroutine[Any, Any, Any]] = []
+
+    def hand_out(self, call: Coroutine[Any, Any, Any]) -> Awaitable[Any]:
+        """Return a call for the hook to await; `shut` closes what it does not."""
+        self._given.append(call)
+        return call
+
+    def close(self, answered: Any) -> None:
+        """End the hook's turn. Raises `TypeError` when it forgot to await, which changes a result.
+
+        `answered` is what the hook returned.
+        """
+        if self.shut() or any(answered is call for call in self._given):
+            raise TypeError(f"the coroutine of `call_next()` was not awaited; {AWAIT_IT}")
+
+    def shut(self) -> bool:
+        """Let nobody in any more; return whether calls were left that nobody awaited."""
+        self.is_open = False
+        left = [call for call in self._given if getcoroutinestate(call) == CORO_CREATED]
+        for call in left:
+            call.close()
+        return bool(left)
 
     def check(self) -> None:
         """Raise `RuntimeError` once the hook has returned."""

@@ -50,7 +50,7 @@ class WrappedRun(Run):
         self, implementation: Implementation, error: BaseException | None, stop: BaseException
     ) -> None:
         if error is not None and error is not stop and not is_stop(error):
-            named = as_plugin_error(implementation.plugin, self.chain.hook, error)
+            named = as_plugin_error(implementation, error)
             self.reports.report(named, self.values)
 
 
@@ -78,11 +78,11 @@ class _Open:
             next(generator)
         except StopIteration:
             error = PluginError(implementation.plugin, run.chain.hook, "the wrapper did not yield")
-            run.blame(error, implementation.plugin)
+            run.blame(error, implementation)
             run.leave(entry)
             raise error from None
         except BaseException as error:
-            run.blame(error, implementation.plugin)
+            run.blame(error, implementation)
             run.leave(entry)
             raise
         run.check_held(implementation, started)
@@ -111,17 +111,19 @@ class _Open:
         try:
             resume()
         except StopIteration as stop:
-            return self._accepted(stop.value, result)
+            returned = stop.value
         except BaseException as raised:  # noqa: BLE001 - travels on to the next wrapper
-            self.run.blame(raised, self.implementation.plugin)
+            self.run.blame(raised, self.implementation)
             return None, raised
-        return None, self._yielded_twice(error)
+        else:
+            return None, self._yielded_twice(error)
+        return self._accepted(returned, result)  # out here, so that its errors have no context
 
     def _accepted(self, returned: Any, result: Any) -> Outcome:
         try:
             accepted = self.run.accepted(self.implementation, returned, self.run.values, result)
         except PluginError as wrong:
-            self.run.blame(wrong, self.implementation.plugin)
+            self.run.blame(wrong, self.implementation)
             return None, wrong
         return accepted, None
 
@@ -136,5 +138,5 @@ class _Open:
             if is_stop(unwilling):
                 return unwilling
             twice.__cause__ = unwilling
-        self.run.blame(twice, self.implementation.plugin)
+        self.run.blame(twice, self.implementation)
         return twice

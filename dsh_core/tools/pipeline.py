@@ -37,6 +37,12 @@ from dsh_core.tools.tool import InvalidArgumentsError, Tool, ToolContext
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
 
+_WANTED = {
+    "tool_effects": "a list of Effect",
+    "tools_authorize": "a Verdict",
+    "approval_request": "an Approval whose `allowed` is a bool and whose texts are str",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -132,7 +138,7 @@ async def _verdicts(agent: Agent, call: Call) -> list[tuple[str, Verdict]]:
     ):
         if isinstance(answer, PluginError):
             verdicts.append((plugin, Verdict("deny", f"the policy plugin failed: {answer}")))
-        elif isinstance(answer, Verdict) and answer.decision in ("allow", "ask", "deny"):
+        elif isinstance(answer, Verdict):
             verdicts.append((plugin, answer))
         else:
             _report_junk(agent, plugin, "tools_authorize", answer)
@@ -141,7 +147,8 @@ async def _verdicts(agent: Agent, call: Call) -> list[tuple[str, Verdict]]:
 
 
 def _report_junk(agent: Agent, plugin: str, hook: str, answer: object) -> None:
-    error = PluginError(plugin, hook, f"answered with a {type(answer).__name__}")
+    said = f"returned a {type(answer).__name__}; {_WANTED[hook]} is wanted"
+    error = PluginError(plugin, hook, said)
     agent.hooks.report(error, {"agent": agent})
 
 
@@ -201,7 +208,7 @@ async def _answer(agent: Agent, request: ApprovalRequest) -> Approval:
         isinstance(text, str) for text in (approval.message, approval.scope)
     ):
         return approval
-    _report_junk(agent, "?", hook.__name__, approval.allowed)
+    _report_junk(agent, "?", hook.__name__, approval)
     return Approval(False, "the answer cannot be used")
 
 
