@@ -87,23 +87,20 @@ class Prompt:
         sections = [entry for entry in self._sections if is_on(entry[0], agent.hooks)]
         answers = await agent.hooks.collect(hookspecs.system_prompt_sections, agent=agent)
         for plugin, answer in answers:
-            problem = _problem(answer)
-            if problem is not None:
-                raise PluginError(plugin, "system_prompt_sections", problem)
+            if not isinstance(answer, (list, tuple)) or not all(map(_is_usable, answer)):
+                raise PluginError(plugin, "system_prompt_sections", _problem(answer))
             sections.extend((plugin, section) for section in answer)
         return sections
 
 
-def _problem(answer: object) -> str | None:
+def _problem(answer: object) -> str:
     """Say why an answer is no list of sections."""
     if not isinstance(answer, (list, tuple)):
         return f"returned a {type(answer).__name__}; a list of sections is wanted"
-    for item in answer:
-        if not isinstance(item, Section):
-            return f"returned a list with a {type(item).__name__}; a list of sections is wanted"
-        if not _is_usable(item):
-            return "returned a section that wants texts as name and text, a finite number as order"
-    return None
+    item = next(item for item in answer if not _is_usable(item))
+    if not isinstance(item, Section):
+        return f"returned a list with a {type(item).__name__}; a list of sections is wanted"
+    return "returned a section that wants texts as name and text, a finite number as order"
 
 
 def _is_usable(section: object) -> bool:

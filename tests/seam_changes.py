@@ -164,9 +164,9 @@ def _has_note(stage: Stage) -> bool:
 
 
 def noting(hook: str) -> type[Change]:
-    """Record a message; it is in the log."""
+    """Make a plugin that records a message; it is in the log."""
     members = {hook: implementing(hook, _note), "is_seen": staticmethod(_has_note)}
-    return type("Noting", (Change,), members)
+    return type("Noting", (Change,), {"__doc__": "Records a message; it is in the log.", **members})
 
 
 class SessionValidate(Change):
@@ -290,7 +290,7 @@ class ToolEffects(Change):
 
     @staticmethod
     def is_seen(stage: Stage) -> bool:
-        return all(Effect("other", MARK) in call.effects for call in stage.eye.judged)
+        return [Effect("other", MARK) in call.effects for call in stage.eye.judged] == [True]
 
 
 class ToolsAuthorize(Change):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from seam_stage import GO, Stage, lines_of
 
-from dsh_core import Harness, HarnessError, to_json
+from dsh_core import Harness, HarnessConfig, HarnessError, to_json
 from dsh_core.cli import run as dsh_run
 from dsh_core.cli.context import CliContext
 from dsh_core.events import Completed, TurnEnd
@@ -24,8 +24,7 @@ class Json(Stage):
     is_alone: ClassVar = True
 
     def play(self) -> Self:
-        command_line = Staged("run")
-        command_line.stage = self
+        command_line = Staged("run", stage=self)
         with tempfile.TemporaryFile("w+") as file:
             with lines_of("dsh", self.lines), standard_output(file.fileno()):
                 try:
@@ -67,12 +66,12 @@ def standard_output(to: int) -> Iterator[None]:
 class Staged(CliContext):
     """A command line that finds the plugins of a stage."""
 
-    stage: ClassVar[Stage]
+    stage: Any = None
 
-    def config(self) -> Any:
-        return self.stage.build().config
+    def config(self) -> HarnessConfig:
+        return self.stage.config()
 
     def build(self, *, plugins: Mapping[str, object] | None = None, trace: bool = False) -> Harness:
-        self.stage.harness = self.stage.build(**(plugins or {}))
-        self.stage.harness.load()
-        return self.stage.harness
+        self.stage.harness = harness = self.stage.build(**(plugins or {}))
+        harness.load()
+        return harness

@@ -12,7 +12,6 @@ from dsh_core.events import (
     ApprovalAsked,
     ApprovalDecided,
     Completed,
-    Errored,
     ErrorEvent,
     StepEnd,
     ToolCallEvent,
@@ -117,8 +116,7 @@ def turn_ends(stage: Stage, usual: Stage, hook: str) -> None:
         return
     assert [(error.plugin, error.code) for error in errors] == [(stage.name, "PLUGIN")]
     assert complaint(hook) in errors[0].message
-    (reason,) = [end.reason for end in stage.logged(TurnEnd)]
-    assert isinstance(reason, Errored)
+    assert reasons(stage).count("error") == 1
 
 
 def refused(stage: Stage, usual: Stage, hook: str) -> None:
@@ -143,13 +141,15 @@ def event_refused(stage: Stage, usual: Stage, hook: str) -> None:
     assert was_raised or heard(stage, hook)
     if isinstance(event.data, (ApprovalAsked, ApprovalDecided)):
         assert_denied(stage, usual)
+    elif stage.moment.place == "turn":
+        turn_ends(stage, usual, hook)
 
 
 def denied(stage: Stage, usual: Stage, hook: str) -> None:
     """DENY: the call does not run; a failure to say what it does means: it may write."""
     assert_reported(stage, hook)
     if hook == "tool_effects":
-        assert all(MAY_WRITE in call.effects for call in stage.eye.judged)
+        assert [MAY_WRITE in call.effects for call in stage.eye.judged] == [True]
         assert stage.types() == usual.types()
         return
     assert_denied(stage, usual)

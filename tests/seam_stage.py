@@ -196,14 +196,17 @@ class Stage:
             "offline", "scripted", models={"script": ModelConfig()}, options=options
         )
 
+    def config(self) -> HarnessConfig:
+        """What is configured."""
+        layers = {name: (Layer("test", values),) for name, values in self.settings.items()}
+        agents = {self.definition.name: self.definition}
+        return HarnessConfig(autoload=False, plugins=layers, agents=agents)
+
     def build(self, **plugins: object) -> Harness:
         """The harness; the actor is asked first."""
         given = {"it": self.actor, "tools": Brings(self.look), **self.plugins(), **plugins}
         given |= {"eye": self.eye, "invariants": Invariants()}
-        layers = {name: (Layer("test", values),) for name, values in self.settings.items()}
-        agents = {self.definition.name: self.definition}
-        config = HarnessConfig(autoload=False, plugins=layers, agents=agents)
-        return Harness(config, plugins=given, providers=[self.provider()])
+        return Harness(self.config(), plugins=given, providers=[self.provider()])
 
     # ------------------------------------------------------------------------ the play
 
@@ -225,6 +228,7 @@ class Stage:
                 return
             try:
                 await self._take_path()
+                await self._go_on()
             finally:
                 await self.harness.stop()
             loop.set_exception_handler(lambda _, context: None)  # the rest is not the harness's
@@ -237,12 +241,15 @@ class Stage:
             before = {**self.calls}
             await self.act()
             await self.harness.sessions.settle()
-            self.called_in_act = {name for name, n in self.calls.items() if n != before.get(name)}
+            self.called_in_act = {hook for hook, n in self.calls.items() if n != before.get(hook)}
         except HarnessError as error:
             self.raised = error
             await self.harness.sessions.settle()
         self.keep_log()
         self.agents_after = self.harness.agents.list()
+
+    async def _go_on(self) -> None:
+        """Take one more turn while the actor does nothing, with a new agent where there is none."""
         self.is_paused = True
         before, agent = self.agent, await self.enter()
         self.again = await agent.run(AGAIN)

@@ -91,7 +91,8 @@ def test_plugins_lists_states_and_causes(dsh: Shell) -> None:
     assert "files        0.1.0" in done.stdout
     assert "dsh.yaml:2: plugins.shell: false" in done.stdout
     assert "-p no:retry" in done.stdout
-    assert "pip install dsh-permissoin" in done.stdout
+    assert "dsh.yaml:3: plugins.permissoin: there is no plugin 'permissoin'" in done.stdout
+    assert "did you mean 'permission'?" in done.stdout
 
 
 def test_plugins_as_json(dsh: Shell) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Generator
 
@@ -190,3 +191,44 @@ async def test_sync_code_that_holds_the_loop_is_reported_once(is_wrapper: bool) 
     (error,) = lab.reported
     assert (error.plugin, error.hook) == ("a", "rewrite")
     assert lab.reported_with == [{"text": "t", "fixed": 1}]
+
+
+def deeper() -> None:
+    raise ValueError("deep")
+
+
+async def test_the_message_ends_with_the_last_line_of_the_plugins_own_code() -> None:
+    class Fails:
+        @hookimpl
+        async def rewrite(self, text: str) -> str:
+            deeper()
+            return text
+
+    class Decodes:
+        @hookimpl
+        def rewrite(self) -> str:
+            return json.loads("{")  # type: ignore[no-any-return]
+
+    line = deeper.__code__.co_firstlineno + 1
+    for plugin, place in [(Fails(), f"{line})"), (Decodes(), ")")]:
+        with pytest.raises(PluginError) as caught:
+            await run(HookLab(rewrite, a=Wraps("a"), b=plugin))
+        assert f" (tests/test_hooks_blame.py:{place}"[:-1] in caught.value.message
+        assert caught.value.__cause__ is not None
+        assert caught.value.__cause__.__traceback__ is not None
+
+
+async def test_a_failure_in_the_users_words_names_no_line() -> None:
+    @waterfall(OnError.START)
+    async def begun() -> None: ...
+
+    async def nothing() -> None: ...
+
+    class Refuses:
+        @hookimpl
+        async def begun(self) -> None:
+            raise UserError("set a key")
+
+    with pytest.raises(PluginError) as caught:
+        await HookLab(begun, a=Refuses()).hooks.waterfall(begun, nothing)
+    assert caught.value.message.endswith("set a key")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from collections.abc import Generator
 from typing import Any
 
@@ -52,8 +54,39 @@ async def test_a_wrapper_that_forgets_to_return_is_blamed() -> None:
         async def rewrite(self, *, call_next: Next) -> None:
             await call_next()
 
-    with pytest.raises(PluginError, match="plugin 'b' in rewrite: returned None, not str"):
+    wanted = "plugin 'b' in rewrite: returned None, not str; a wrapper returns what `await call_"
+    with pytest.raises(PluginError, match=wanted):
         await run(HookLab(rewrite, a=Wraps("a"), b=Forgets()))
+
+
+class TakesTheCoroutine:
+    @hookimpl
+    async def rewrite(self, *, call_next: Any) -> Any:
+        return call_next().upper()
+
+
+class ReturnsTheCoroutine:
+    @hookimpl
+    async def rewrite(self, *, call_next: Any) -> Any:
+        return call_next()
+
+
+class DropsTheCoroutine:
+    @hookimpl
+    async def rewrite(self, *, call_next: Any) -> Any:
+        call_next()
+
+
+@pytest.mark.parametrize("kind", [TakesTheCoroutine, ReturnsTheCoroutine, DropsTheCoroutine])
+async def test_a_wrapper_that_forgets_to_await_is_told_so_and_no_coroutine_is_left(
+    kind: type[Any],
+) -> None:
+    with warnings.catch_warnings(record=True) as leaked:
+        warnings.simplefilter("always")
+        with pytest.raises(PluginError, match=r"plugin 'b' .*; write `await call_next\(\)`"):
+            await run(HookLab(rewrite, a=Wraps("a"), b=kind()))
+        gc.collect()
+    assert leaked == []
 
 
 async def test_a_wrapper_that_asks_nobody_and_returns_none_passes() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from waterfalls import Classic, Decides, Wraps, rewrite, run, unplaced
 
-from dsh_core.errors import PluginError
+from dsh_core.errors import PluginError, error_chain
 from dsh_core.marks import hookimpl
 from dsh_core.testing.hooks import HookLab
 
@@ -150,8 +150,12 @@ async def test_a_wrapper_that_returns_the_wrong_type_is_blamed() -> None:
         def rewrite(self) -> Generator[None, str, None]:
             yield
 
-    with pytest.raises(PluginError, match="plugin 'b' in rewrite: returned None, not str"):
+    with pytest.raises(PluginError) as caught:
         await run(HookLab(rewrite, a=Classic("a"), b=Forgets(), c=Decides("x")))
+    assert error_chain(caught.value) == (
+        "plugin 'b' in rewrite: returned None, not str; "
+        "a wrapper returns the result it got from `yield`"
+    )
 
 
 class AtCancel:

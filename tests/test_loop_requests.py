@@ -189,6 +189,21 @@ async def test_what_is_injected_while_the_request_is_built_or_on_its_way_is_not_
             assert text in second
 
 
+async def test_what_is_injected_while_only_the_model_thinks_is_not_in_its_request() -> None:
+    gate = Gate()
+    async with stage(paused(gate)) as s:
+        s.agent.send("go")
+        await gate.reached()
+        s.agent.inject("too late")
+        gate.open()
+        await bounded(s.agent.when_idle())
+
+        assert lines(s.model.requests[0].messages) == ["user: go"]
+        assert_logged(s)
+        (difference,) = s.logged(RequestMessages)
+        assert (difference.keep_head, difference.messages, difference.keep_tail) == (1, (), 0)
+
+
 async def test_each_attempt_is_rebuilt() -> None:
     class Changes:
         count = 0
@@ -285,6 +300,23 @@ async def test_a_change_is_logged_with_who_made_it_and_what_it_breaks(
         assert (third.model, third.system, third.tools) == (first.model, first.system, first.tools)
         for name in logged:
             assert f"the prompt cache is lost: {name} changed (it)" in caplog.text
+
+
+async def test_parameters_that_a_plugin_changes_in_place_are_a_change() -> None:
+    kept = {"deep": {"count": 0}}
+
+    class Keeps:
+        @hookimpl
+        async def agent_request(self, request: Request) -> None:
+            kept["deep"]["count"] += 1
+            request.parameters = kept
+
+    async with stage(plugin=Keeps()) as s:
+        await bounded(s.agent.run("a"))
+        await bounded(s.agent.run("b"))
+
+        assert [h.parameters["deep"]["count"] for h in s.logged(RequestHeader)] == [1, 2]
+        assert_logged(s)
 
 
 async def test_a_section_that_changes_is_blamed_on_its_plugin(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from loop_stage import Gate, Stage, bounded, calls, lines, paused, says, stage
+from waterfalls import unplaced
 
 from dsh_core import (
     Agent,
@@ -146,7 +147,7 @@ async def test_a_raising_plugin_ends_the_turn_with_one_error_and_the_loop_goes_o
         else:
             assert (logged.code, logged.plugin) == ("PLUGIN", "it")
             assert hook in logged.message
-        assert len(s.errors) == 1
+        assert len(s.errors) == (2 if hook == "agent_request_error" else 1)
         assert (await bounded(s.agent.run("again"))).is_success
 
 
@@ -173,7 +174,7 @@ async def test_two_plugins_that_raise_cause_one_error_and_one_report() -> None:
 
         (logged,) = s.logged(ErrorEvent)
         assert (logged.plugin, "ValueError: A" in logged.message) == ("a", True)
-        assert s.reports() == [
+        assert unplaced(s.reports()) == [
             "plugin 'b' in agent_step_start: ValueError: B",
             "plugin 'a' in agent_step_start: ValueError: A",
         ]
@@ -217,13 +218,27 @@ async def test_an_event_that_a_plugin_refuses_leaves_a_balanced_log(refused: str
     async with stage(first, plugin=Refuses()) as s:
         result = await bounded(s.agent.run("go"))
 
-        owed = refused in ("step/end", "turn/end")
+        owed = refused in ("usage", "step/end", "turn/end")
         assert result.is_success is owed
         assert any("not this" in report for report in s.reports())
-        assert len(s.logged(ErrorEvent)) == (0 if owed or refused == "error" else 1)
+        assert len(s.logged(ErrorEvent)) == (0 if owed else 1)
         assert (await bounded(s.agent.run("again"))).is_success
-        if refused == "error":
-            s.agents.clear()  # a log whose error is refused cannot say why its turn ended
+
+
+async def test_a_reply_whose_cost_is_refused_stands_and_its_calls_run() -> None:
+    class Refuses:
+        @hookimpl
+        def session_validate(self, event: Event) -> None:
+            if event.type == "usage":
+                raise ValueError("not this")
+
+    reply = [*calls(("nothing", "{}"))[:-1], *says("", usage=Usage(1), finish="tool-calls")]
+    async with stage(reply, plugin=Refuses(), tools=(nothing,)) as s:
+        result = await bounded(s.agent.run("go"))
+
+        assert (result.is_success, result.usage) == (True, Usage())
+        assert [r.code for r in s.logged(ToolResultEvent)] == [None]
+        assert len(s.errors) == 1
 
 
 @pytest.mark.parametrize("refused", ["turn/end", "step/end"])
@@ -398,6 +413,17 @@ async def test_a_failure_that_nobody_retries_any_more_is_the_turns_error() -> No
         assert s.logged(ErrorEvent) == [ErrorEvent(1, 1, "number 2", "SERVER")]
 
 
+async def test_a_failure_is_reported_though_judging_it_fails() -> None:
+    plugin = raising("agent_request_error", ValueError("cannot judge"))
+    async with stage(LlmFailure("AUTH", "no key"), plugin=plugin) as s:
+        result = await bounded(s.agent.run("go"))
+
+        assert isinstance(result.reason, Errored)
+        assert result.reason.code == "PLUGIN"
+        assert s.reports()[0] == "AUTH: no key"
+        assert "cannot judge" in s.reports()[1]
+
+
 async def test_each_attempt_asks_the_plugins_and_the_log_anew() -> None:
     class Models:
         count = 0
@@ -422,8 +448,12 @@ async def test_each_attempt_asks_the_plugins_and_the_log_anew() -> None:
         assert len(second.messages) == len(first.messages) + 1
 
 
-async def test_an_abort_interrupts_the_wait_for_a_retry() -> None:
-    async with stage(LlmFailure("X", "x"), plugin=retrying(3600)) as s:
+async def test_an_abort_interrupts_the_wait_for_a_retry_and_keeps_nothing_of_what_failed() -> None:
+    async def half(request: Request) -> AsyncIterator[Chunk]:
+        yield TextDelta(0, "half")
+        raise LlmFailure("X", "x")
+
+    async with stage(half, plugin=retrying(3600)) as s:
         s.agent.send("go")
         while not s.logged(LlmRetry):
             await asyncio.sleep(0)
@@ -431,6 +461,7 @@ async def test_an_abort_interrupts_the_wait_for_a_retry() -> None:
         await bounded(s.agent.when_idle())
 
         assert s.logged(TurnEnd) == [TurnEnd(1, Aborted("enough"))]
+        assert s.logged(AssistantMessage) == []
         assert len(s.model.requests) == 1
 
 

@@ -223,6 +223,24 @@ async def test_what_the_command_line_switched_off_does_not_stop_an_agent(
         assert hooks_of(stage.harness, absent={"x": 1}) is stage.harness.plugins.base
 
 
+@pytest.mark.parametrize("values", [{"x": 1}, {}, False])
+async def test_a_typo_in_an_override_is_refused_with_the_nearest_name(values: Any) -> None:
+    async with offline() as stage:
+        with pytest.raises(ConfigError) as caught:
+            hooks_of(stage.harness, shel=values)
+        assert str(caught.value).startswith(
+            "dsh.yaml:9: agents.coder.plugins.shel: there is no plugin 'shel'; did you mean 'shell'"
+        )
+
+
+async def test_in_safe_mode_and_where_it_is_absent_on_purpose_an_override_is_ignored() -> None:
+    async with offline(config=HarnessConfig(safe=True)) as stage:
+        assert hooks_of(stage.harness, shel={"x": 1}) is stage.harness.plugins.base
+    async with offline(config=NAMED_ONLY) as stage:
+        assert hooks_of(stage.harness, shell=False) is stage.harness.plugins.base
+        assert stage.harness.plugins.notes == []
+
+
 async def test_switching_off_what_nobody_knows_is_noted() -> None:
     async with offline() as stage:
         assert hooks_of(stage.harness, raido=False) is stage.harness.plugins.base

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from distributions import distribution
 from registering import NOTHING_NAMED, DataSettings, Hears, asked, loaded, named, refused
 
 from dsh_core.commands import SlashCommand
+from dsh_core.config.model import HarnessConfig
 from dsh_core.errors import ConfigError, UserError
 from dsh_core.harness import Harness
 from dsh_core.marks import hookimpl
@@ -113,8 +115,43 @@ def test_a_missing_plugin_stops_the_start_with_the_pip_command() -> None:
     message = refused(named(absent={}))
     assert message.splitlines() == [
         "plugin 'absent' (dsh-absent) cannot start: configured in dsh.yaml, but not installed",
-        "  pip install dsh-absent, or set plugins.absent: false.",
+        "  If it is a distribution of its own: pip install dsh-absent. "
+        "Otherwise correct the name, or set plugins.absent: false.",
     ]
+
+
+def test_a_typo_stops_the_start_with_the_nearest_name_and_its_line() -> None:
+    message = refused(named(shel={}))
+    assert message.startswith(
+        "dsh.yaml:1: plugins.shel: there is no plugin 'shel'; did you mean 'shell'?\n"
+    )
+    assert "pip" not in message
+
+
+def test_a_typo_that_switches_off_is_noted() -> None:
+    harness = loaded(named(shel=False))
+    assert harness.plugins.notes == [
+        "dsh.yaml:1: plugins.shel: there is no plugin 'shel'; did you mean 'shell'?"
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, {"safe": True}, {"autoload": False}])
+def test_a_typo_on_the_command_line_blocks_nothing_and_so_stops_the_start(
+    options: dict[str, Any],
+) -> None:
+    config = HarnessConfig(blocked=frozenset({"shel"}), **options)
+    assert refused(config).startswith(
+        "-p no:shel: there is no plugin 'shel'; did you mean 'shell'?"
+    )
+    harness = Harness(config)
+    harness.plugins.diagnose()
+    assert len(harness.plugins.notes) == 1
+
+
+@pytest.mark.parametrize("name", ["shell", "retry", "mine", "absent"])
+def test_what_is_known_or_configured_may_be_blocked(name: str) -> None:
+    config = replace(named(absent={}), blocked=frozenset({name, "absent"}))
+    loaded(config, mine=Hears())
 
 
 def test_two_distributions_that_claim_a_name_stop_the_start(site: Path) -> None:

@@ -162,7 +162,25 @@ def test_built_ins_need_no_autoload() -> None:
 def test_a_plugin_that_is_configured_but_not_installed_names_the_pip_command() -> None:
     info = state(configured(FILE_ON), None, "spark")
     assert (info.state, info.cause) == ("missing", "configured in dsh.yaml, but not installed")
-    assert info.remedy == "pip install dsh-spark, or set plugins.spark: false."
+    assert info.remedy == (
+        "If it is a distribution of its own: pip install dsh-spark. "
+        "Otherwise correct the name, or set plugins.spark: false."
+    )
+
+
+def test_a_first_party_plugin_that_is_not_installed_names_the_pip_command() -> None:
+    info = state(HarnessConfig(plugins={"shell": (FILE_ON,)}), None, "shell")
+    assert info.remedy == "pip install dsh-shell, or set plugins.shell: false."
+
+
+def test_a_typo_names_the_nearest_plugin_and_no_pip_command() -> None:
+    config = HarnessConfig(plugins={"shel": (FILE_ON,)})
+    info = state_of("shel", config, None, is_inline=False, known=("shell", "files"))
+    assert (info.state, info.distribution) == ("missing", "")
+    assert str(info.cannot_start(info.cause, info.remedy)).splitlines() == [
+        "dsh.yaml:3: plugins.shel: there is no plugin 'shel'; did you mean 'shell'?",
+        "  Write shell, or remove plugins.shel.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dsh_core.builtin import BUILTIN_PLUGINS
 from dsh_core.config.model import HarnessConfig, Layer
 from dsh_core.errors import ConfigError
+from dsh_core.harness import Harness
 from dsh_core.plugins.discovery import Found
 from dsh_core.plugins.order import CycleError, asked_last, asked_order, bent, wishes
 from dsh_core.plugins.states import plugin_order
@@ -112,3 +113,16 @@ def test_a_late_plugin_is_last_among_plugins_and_a_known_one_keeps_its_place() -
     assert asked_last(["a", "b", "retry"], "late", ["retry"]) == ["a", "b", "late", "retry"]
     assert asked_last(["a", "b", "retry"], "a", ["retry"]) == ["a", "b", "retry"]
     assert asked_last(["retry", "a"], "late", ["retry"]) == ["retry", "a", "late"]
+
+
+def test_a_wish_that_names_nobody_is_noted_with_the_nearest_name() -> None:
+    class Early:
+        before = ("limts", "something_else", "shell")
+        after = ("retri",)
+
+    harness = Harness(HarnessConfig(autoload=False), plugins={"early": Early()})
+    harness.plugins.load()
+    assert harness.plugins.notes == [
+        "`before` of plugin 'early': there is no plugin 'limts'; did you mean 'limits'?",
+        "`after` of plugin 'early': there is no plugin 'retri'; did you mean 'retry'?",
+    ]

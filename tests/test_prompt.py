@@ -118,9 +118,7 @@ async def test_a_section_that_cannot_be_placed_is_refused(wrong: Any) -> None:
         ([Section("a", "x", order=float("nan"))], "a finite number as order"),
     ],
 )
-async def test_an_answer_that_is_no_list_of_sections_ends_the_turn(
-    junk: Any, problem: str
-) -> None:
+async def test_an_answer_that_is_no_list_of_sections_ends_the_turn(junk: Any, problem: str) -> None:
     async with stage(plugin=answering(junk)) as s:
         result = await bounded(s.agent.run("go"))
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 from generated import Note, nested
+from waterfalls import unplaced
 
 from dsh_core import Event, PluginError, Session, SessionError, SessionHeader, hookimpl
 from dsh_core.chunks import BlockEnd, Finish, TextDelta, ToolCallDelta
-from dsh_core.content import Text
+from dsh_core.content import Text, ToolCall
 from dsh_core.errors import LlmFailure, UserError
 from dsh_core.events import (
     Aborted,
     AssistantChunk,
+    AssistantMessage,
     Completed,
     Errored,
     ErrorEvent,
@@ -26,6 +28,8 @@ from dsh_core.events import (
     RecordTrigger,
     StepEnd,
     StepStart,
+    ToolCallEvent,
+    ToolResultEvent,
     TurnEnd,
     TurnStart,
     UnknownEvent,
@@ -290,9 +294,7 @@ def test_an_observer_that_raises_keeps_nobody_from_the_event() -> None:
     log.append(HELLO)
 
     assert [event.data for event in watches.seen] == [START, HELLO]
-    assert [str(error) for error in lab.reported] == [
-        "plugin 'breaks' in session_event: RuntimeError: broken"
-    ] * 2
+    assert unplaced(lab.reports()) == ["plugin 'breaks' in session_event: RuntimeError: broken"]
 
 
 def test_a_listener_hears_every_event_until_it_is_disposed() -> None:
@@ -514,6 +516,23 @@ def test_what_is_owed_is_appended_in_spite_of_a_refusal() -> None:
 
 
 # --------------------------------------------------------------------------------------- seeds
+
+
+def test_a_step_that_is_closed_early_gives_its_calls_results() -> None:
+    log = opened(HookLab(policy=Refuses("tool/result")))
+    log.append(StepStart(1, 1))
+    calls = tuple(ToolCall(call_id, "read", "{}") for call_id in "ab")
+    log.append(AssistantMessage(1, 1, calls))
+    log.append(ToolCallEvent(1, 1, "a", "read", "{}"))
+
+    log.close_step()
+    log.close_step()
+    log.close_turn(1, Completed())
+    log.close_turn(1, Completed())
+
+    assert_balanced(log.events)
+    results = [data for data in data_of(log) if isinstance(data, ToolResultEvent)]
+    assert [result.code for result in results] == ["TOOL_OUTCOME_UNKNOWN", "TOOL_NOT_STARTED"]
 
 
 def test_a_seed_is_the_beginning_of_the_log() -> None:

@@ -508,6 +508,20 @@ async def test_a_wrapper_that_raises_gives_its_call_an_error_result(
     assert says in said(result)
 
 
+async def test_a_tool_that_goes_away_after_it_was_judged_does_not_run() -> None:
+    async def leaves(call_next: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
+        dispose()
+        return await call_next()
+
+    async with stage(calls(("late", "{}")), plugin=wrapping(leaves)) as s:
+        late = Tool("late", "", lambda: ran.append("late"))
+        dispose = s.harness.tools.register(late, owner="test")
+        await bounded(s.agent.run("go"))
+
+        (result,) = s.logged(ToolResultEvent)
+        assert (result.code, said(result), ran) == ("UNKNOWN_TOOL", "Error: late is gone", [])
+
+
 @pytest.mark.parametrize("junk", ["text", 3, None, ToolOutput(None), ToolOutput(("text",))])
 async def test_a_wrapper_that_returns_junk_gives_its_call_an_error_result(junk: Any) -> None:
     async def returns(call_next: Any) -> Any:
@@ -631,6 +645,29 @@ async def test_what_a_body_raises_is_told_to_the_model(
     assert says in said(result)
 
 
+async def test_a_plugin_that_fails_a_body_is_reported() -> None:
+    from dsh_core import hookspecs
+
+    class Fails:
+        @hookimpl
+        async def shell_executor(self) -> None:
+            raise OSError("no sandbox")
+
+    async def runs(ctx: ToolContext) -> str:
+        async def local(agent: Any) -> Any:
+            raise AssertionError("unreachable")
+
+        await ctx.agent.hooks.waterfall(hookspecs.shell_executor, local, agent=ctx.agent)
+        return "never"
+
+    async with stage(calls(("runs", "{}")), plugin=Fails(), tools=(Tool("runs", "", runs),)) as s:
+        assert (await bounded(s.agent.run("go"))).is_success
+
+        (result,) = s.logged(ToolResultEvent)
+        assert (result.code, "no sandbox" in said(result)) == ("TOOL_FAILED", True)
+        assert [getattr(error, "plugin", None) for error in s.errors] == ["it"]
+
+
 async def test_the_root_cause_is_told() -> None:
     def fails() -> str:
         try:
@@ -723,6 +760,29 @@ async def test_progress_from_many_threads_is_throttled_and_never_late() -> None:
         assert "tool/progress" not in s.types()[last:]
 
 
+async def test_progress_that_waits_when_its_call_ends_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress_module, "INTERVAL_SECONDS", 0)
+
+    async def quick(ctx: ToolContext) -> str:
+        ctx.progress("first")
+        await asyncio.sleep(0)
+        ctx.progress("second")
+        return "done"
+
+    async def slow() -> str:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return "done"
+
+    tools = [Tool("quick", "", quick, read_only=True), Tool("slow", "", slow, read_only=True)]
+    async with stage(calls(("quick", "{}"), ("slow", "{}")), tools=tools) as s:
+        await bounded(s.agent.run("go"))
+
+        assert [p.text for p in s.logged(ToolProgress)] == ["first"]
+
+
 async def test_the_newest_progress_is_the_one_that_is_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -794,3 +854,9 @@ async def test_the_model_sees_every_answer_once_and_goes_on() -> None:
         assert len(shown) == 5
         assert shown[2] == "user: worked a"
         assert all(line.startswith("user: Error: ") for line in shown[3:])
+
+
+@pytest.mark.parametrize("decision", ["denied", "", None, ["allow"]])
+def test_a_verdict_is_one_of_three_words(decision: Any) -> None:
+    with pytest.raises(ValueError, match="a verdict is allow, ask or deny, not "):
+        Verdict(decision)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from dsh_core.errors import ConfigError
 from dsh_core.llm.adapter import ProviderConfig
@@ -49,8 +49,9 @@ class AgentDefinition:
         name: The key.
         model: A route, `provider/model`; None = the only or first configured model.
         system_prompt: The agent's own part of the system text.
-        tools: Names of the tools it may use; None = all.
-        plugins: Plugin name → layers of overrides; an empty tuple never occurs.
+        tools: Names of the tools it may use; None = all. A text is a `ConfigError`.
+        plugins: Plugin name → layers of overrides; an empty tuple never occurs. Code may give plain
+            settings or False, as for `HarnessConfig`.
         parameters: Wire parameters of its requests.
         autostart: Created when the harness starts.
         where: File and line, for messages.
@@ -65,6 +66,16 @@ class AgentDefinition:
     autostart: bool = False
     where: str | None = None
 
+    def __post_init__(self) -> None:
+        key = f"agents.{self.name}"
+        if isinstance(self.tools, str):
+            raise ConfigError(
+                "a tuple of tool names is wanted, not a text",
+                where=f"{key}.tools",
+                remedy=f"Write tools=({self.tools!r},), with the comma.",
+            )
+        object.__setattr__(self, "plugins", _in_layers(self.plugins, f"{key}.plugins"))
+
 
 @dataclass(frozen=True, slots=True)
 class HarnessConfig:
@@ -76,6 +87,8 @@ class HarnessConfig:
         providers: By name.
         agents: By name.
         plugins: Plugin name → its layers, weakest first; the order of names is the asked order.
+            Code may give plain settings or False, which become a layer; anything else is a
+            `ConfigError`.
         autoload: False = only plugins named here are on.
         safe: True = built-in plugins only.
         blocked: Plugin names from `-p no:NAME`.
@@ -102,3 +115,25 @@ class HarnessConfig:
     untrusted_file: Path | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plugins", _in_layers(self.plugins, "plugins"))
+
+
+def _in_layers(plugins: object, key: str) -> dict[str, tuple[Layer, ...]]:
+    """Return settings as layers. Raises `ConfigError` for what are none."""
+    if not isinstance(plugins, Mapping):
+        raise ConfigError("a mapping of plugin names to settings is wanted", where=key)
+    return {name: _layers(value, f"{key}.{name}") for name, value in plugins.items()}
+
+
+def _layers(value: object, key: str) -> tuple[Layer, ...]:
+    if isinstance(value, (tuple, list)) and all(isinstance(item, Layer) for item in value):
+        return tuple(value)
+    if value is False or isinstance(value, Mapping):
+        return (Layer("code", value),)
+    raise ConfigError(
+        f"a mapping of settings, or False, is wanted, not a {type(value).__name__}",
+        where=key,
+        remedy="Plugin objects are given to Harness(plugins=…).",
+    )

@@ -90,7 +90,8 @@ def as_plugin_error(implementation: Implementation, error: BaseException) -> Plu
 
 
 def _took_coroutine_for_result(error: BaseException) -> bool:
-    return isinstance(error, (AttributeError, TypeError)) and "coroutine" in str(error)
+    text = str(error) if isinstance(error, (AttributeError, TypeError)) else ""
+    return "coroutine" in text and AWAIT_IT not in text
 
 
 def _place(implementation: Implementation, error: BaseException) -> str | None:

@@ -19,7 +19,7 @@ class SaidInTurn:
 
     def has(self, error: PluginError, values: Mapping[str, Any]) -> bool:
         """Whether a failure was said in the turn that a hook's arguments are about; notes it."""
-        session = values.get("session") or getattr(values.get("agent"), "session", None)
+        session = values.get("session", getattr(values.get("agent"), "session", None))
         turn = getattr(session, "open_turn", None)
         if session is None or turn is None:
             return False

@@ -11,7 +11,7 @@ from dsh_core import hookspecs
 from dsh_core.chunks import BlockAssembler, Finish
 from dsh_core.codec import clean_text
 from dsh_core.content import Block, Reasoning, Text
-from dsh_core.errors import LlmFailure, PluginError
+from dsh_core.errors import HarnessError, LlmFailure, PluginError
 from dsh_core.events import AssistantMessage, LlmRetry, UsageEvent
 from dsh_core.messages import Message
 from dsh_core.request import Request, Retry
@@ -54,7 +54,11 @@ class Reply:
                 return await self._log(attempt, blocks, finish)
             self._attempt = None
             self._log_usage(attempt)
-            retry = await self._ask_for_retry(request, failure, number)
+            try:
+                retry = await self._ask_for_retry(request, failure, number)
+            except BaseException:
+                self._agent.report_error(failure)  # what is raised here would hide it
+                raise
             if retry is None:
                 raise failure
             self._log_retry(failure, retry, number)
@@ -173,11 +177,15 @@ class Reply:
         )
 
     def _log_usage(self, attempt: _Attempt) -> None:
-        """Log what an attempt cost, also where it failed."""
+        """Log what an attempt cost, also where it failed. The reply stands if that is refused."""
         usage = attempt.assembler.usage
-        if usage is not None:
-            turn, step = self._turn.number, self._turn.step
+        if usage is None:
+            return
+        turn, step = self._turn.number, self._turn.step
+        try:
             self._agent.session.append(UsageEvent(turn, step, usage, attempt.request.model))
+        except HarnessError as error:
+            self._agent.report_error(error)
 
 
 def _outcome(

@@ -285,11 +285,10 @@ class Turn:
         elif isinstance(error, UserError):
             code, text = "CONFIG", str(error)
         reason = Errored(clean_text(text), clean_text(code))
+        event = ErrorEvent(self.number, self.step, reason.message, reason.code, plugin)
         try:
-            self._session.append(
-                ErrorEvent(self.number, self.step, reason.message, reason.code, plugin)
-            )
-        except HarnessError as refusal:
+            self._session.append_owed(event)
+        except HarnessError as refusal:  # somebody else closed the turn
             self._agent.report_error(refusal)
         self._agent.report_error(error)
         return reason
@@ -297,7 +296,7 @@ class Turn:
     async def _end_step(self) -> None:
         if self.abort_reason is not None and self._reply is not None:
             await self._quietly(self._reply.keep_interrupted(), self._agent.grace_seconds)
-        self._session.append(StepEnd(self.number, self.step))
+        self._session.close_step()
         await self._quietly(
             self._agent.hooks.notify(
                 hookspecs.agent_step_end, agent=self._agent, turn=self.number, step=self.step

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import Distribution, EntryPoint, distributions
 
 GROUP = "dsh"
@@ -37,6 +39,7 @@ class Found:
         version: Of the distribution.
         load: Imports it and returns the module or class.
         claims: The distributions that claim the name; more than one is an error.
+        target: What its entry point names: `module` or `module:attribute`.
 
     """
 
@@ -45,6 +48,45 @@ class Found:
     version: str
     load: Callable[[], object]
     claims: tuple[str, ...]
+    target: str = ""
+
+    def is_of(self, plugin: object) -> bool:
+        """Whether an object is what the entry point names, or made by that class.
+
+        Imports nothing: what has made an object is imported already.
+        """
+        module, _, attribute = self.target.partition(":")
+        named: object = sys.modules.get(module)
+        for part in filter(None, attribute.split(".")):
+            named = getattr(named, part, None)
+        return named is not None and (named is plugin or named is type(plugin))
+
+
+def under_installed_names(
+    given: Mapping[str, object], found: Mapping[str, Found]
+) -> dict[str, object]:
+    """Return plugins given by code; one that is installed too is under its installed name.
+
+    Of several that are the same installed one, the first gets its name.
+    """
+    names: dict[str, object] = {}
+    for name, plugin in given.items():
+        free = (one for one in found.values() if one.name not in given and one.name not in names)
+        same = None if name in found else next((o.name for o in free if o.is_of(plugin)), None)
+        names[same or name] = plugin
+    return names
+
+
+def nearest(name: str, known: Collection[str]) -> str | None:
+    """Return the plugin that a name nobody has was probably meant for."""
+    if name in known:
+        return None
+    return next(iter(difflib.get_close_matches(name, known, n=1)), None)
+
+
+def unknown_plugin(name: str, near: str | None) -> str:
+    """Say that a name is nobody's."""
+    return f"there is no plugin {name!r}" + (f"; did you mean {near!r}?" if near else "")
 
 
 def installed_plugins() -> dict[str, Found]:
@@ -72,7 +114,7 @@ def builtin_plugin(name: str, target: str, version: str, other: Found | None = N
         return getattr(importlib.import_module(module), attribute)
 
     claims = (CORE_DISTRIBUTION, *(other.claims if other is not None else ()))
-    return Found(name, CORE_DISTRIBUTION, version, load, claims)
+    return Found(name, CORE_DISTRIBUTION, version, load, claims, target)
 
 
 def _with_plugins() -> Iterator[tuple[Distribution, list[EntryPoint]]]:
@@ -91,9 +133,9 @@ def _with_plugins() -> Iterator[tuple[Distribution, list[EntryPoint]]]:
 def _claimed(before: Found | None, point: EntryPoint, distribution: Distribution) -> Found:
     if before is None:
         name = distribution.name
-        return Found(point.name, name, distribution.version, point.load, (name,))
-    claims = tuple(sorted({*before.claims, distribution.name}))
-    return Found(before.name, before.distribution, before.version, before.load, claims)
+        target = point.value.partition("[")[0].replace(" ", "")
+        return Found(point.name, name, distribution.version, point.load, (name,), target)
+    return replace(before, claims=tuple(sorted({*before.claims, distribution.name})))
 
 
 def _canonical(name: str) -> str:

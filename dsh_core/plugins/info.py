@@ -16,7 +16,8 @@ class PluginInfo:
 
     Args:
         name: Entry point name = YAML key.
-        distribution: What pip calls it; "inline" for plugins given by code.
+        distribution: What pip calls it; "inline" for plugins given by code, "" for a name that is
+            nobody's.
         version: Of the distribution.
         state: on, off, blocked, broken, or missing: configured but not installed.
         cause: Why it is not on.
@@ -51,6 +52,8 @@ class PluginInfo:
 
     def cannot_start(self, cause: str, remedy: str | None = None) -> StartError:
         """Return the error that names plugin, distribution, cause and remedy."""
+        if not self.distribution:
+            return StartError(cause, cause, remedy or "")
         version = f" {self.version}" if self.version not in ("", "?") else ""
         return StartError(
             f"plugin {self.name!r} ({self.distribution}{version}) cannot start: {cause}",

@@ -64,7 +64,7 @@ def made(loaded: Loaded, layers: Sequence[Placed]) -> Made:
     is_class = inspect.isclass(target)
     settings_class = getattr(target, "Settings", None) if is_class else None
     if settings_class is None:
-        _refuse_settings(info.name, layers)
+        _refuse_settings(info.name, target, layers)
         return Made(attempt(info, target) if is_class else target, None, ())
     try:
         values, notes = merge(settings_class, info.name, layers)
@@ -83,10 +83,18 @@ def declare(loaded: Loaded, hooks: Hooks) -> None:
         attempt(loaded.info, lambda: hooks.add_specs(module, owner=loaded.info.name))
 
 
-def _refuse_settings(name: str, layers: Sequence[Placed]) -> None:
+def _refuse_settings(name: str, target: object, layers: Sequence[Placed]) -> None:
+    is_made = hasattr(type(target), "Settings")
     for one in layers:
         for key in one.layer.values or ():
-            raise ConfigError(f"plugin {name!r} takes no settings", where=one.where((key,)))
+            where = one.where((key,))
+            if is_made:
+                raise ConfigError(
+                    f"code gave plugin {name!r} as an object, with its settings in it",
+                    where=where,
+                    remedy=f"Give the class {type(target).__name__}, or leave these settings out.",
+                )
+            raise ConfigError(f"plugin {name!r} takes no settings", where=where)
 
 
 def attempt(info: PluginInfo, action: Callable[[], R]) -> R:

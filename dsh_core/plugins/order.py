@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 from dsh_core.errors import ConfigError
-from dsh_core.plugins.discovery import FIRST_PARTY
+from dsh_core.plugins.discovery import FIRST_PARTY, nearest, unknown_plugin
 
 
 class CycleError(ConfigError):
@@ -48,6 +48,17 @@ def wishes(name: str, target: object) -> list[tuple[str, str]]:
     """
     pairs = [(name, other) for other in _names(name, target, "before")]
     return pairs + [(other, name) for other in _names(name, target, "after")]
+
+
+def mistaken_wishes(
+    name: str, pairs: Iterable[tuple[str, str]], known: Collection[str]
+) -> Iterator[str]:
+    """Say which of a plugin's wishes name nobody, though they are like a known one."""
+    for first, second in pairs:
+        attribute, other = ("before", second) if first == name else ("after", first)
+        near = nearest(other, known)
+        if near is not None:
+            yield f"`{attribute}` of plugin {name!r}: {unknown_plugin(other, near)}"
 
 
 def _names(name: str, target: object, attribute: str) -> Iterable[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Hashable, Mapping
+from collections.abc import Collection, Container, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,6 +11,7 @@ from dsh_core import hookspecs
 from dsh_core.config.model import AgentDefinition, HarnessConfig, Layer
 from dsh_core.errors import ConfigError
 from dsh_core.hooks import Hooks
+from dsh_core.plugins.discovery import nearest, unknown_plugin
 from dsh_core.plugins.info import PluginInfo
 from dsh_core.plugins.settings import Placed, placed
 from dsh_core.plugins.states import switch
@@ -81,10 +82,12 @@ def wanted_by(
     on: Container[str],
     infos: Mapping[str, PluginInfo],
     config: HarnessConfig,
+    known: Collection[str],
 ) -> tuple[Wanted, list[str]]:
     """Return what an agent's definition changes about the plugins that are on, and notes.
 
-    Raises `ConfigError` for settings of a plugin that the configuration leaves off.
+    Raises `ConfigError` for settings of a plugin that the configuration leaves off, and for a name
+    that is nobody's but like one of the `known`.
     """
     wanted: dict[str, tuple[Placed, ...] | None] = {}
     notes: list[str] = []
@@ -95,9 +98,17 @@ def wanted_by(
         if name in on:
             if is_off or not is_empty:
                 wanted[name] = None if is_off else one
-        elif is_off and name not in infos:
+        elif config.safe or _is_blocked(infos.get(name)):
+            continue
+        elif name not in infos and (near := nearest(name, known)) is not None:
+            raise ConfigError(
+                unknown_plugin(name, near),
+                where=one[-1].where(()),
+                remedy=f"Write {near}, or remove it.",
+            )
+        elif is_off and name not in infos and name not in known:
             notes.append(f"{one[-1].where(())} names a plugin that is not installed")
-        elif not is_off and not config.safe and not _is_blocked(infos.get(name)):
+        elif not is_off:
             raise ConfigError(
                 f"plugin {name!r} is not on, so an agent cannot change its settings",
                 where=one[-1].where(()),

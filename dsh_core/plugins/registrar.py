@@ -18,7 +18,7 @@ from dsh_core.plugins.contributions import contribute
 from dsh_core.plugins.discovery import Found
 from dsh_core.plugins.info import PluginInfo, StartError
 from dsh_core.plugins.loading import Loaded, attempt, declare, made, start_error
-from dsh_core.plugins.order import CycleError, asked_last, bent, wishes
+from dsh_core.plugins.order import CycleError, asked_last, bent, mistaken_wishes, wishes
 from dsh_core.plugins.overrides import wanted_by
 from dsh_core.plugins.settings import placed
 
@@ -107,6 +107,7 @@ class Plugins:
             return
         self.survey()
         try:
+            self._note(self._catalog.check_names(is_strict=is_strict))
             self._each([*self._infos], self._refuse, is_strict)
             self._each([*self._infos], self._import, is_strict)
             self._bend(is_strict=is_strict)
@@ -158,7 +159,9 @@ class Plugins:
 
     def _take_up(self, info: PluginInfo, target: object) -> None:
         layers = placed(f"plugins.{info.name}", self.config.plugins.get(info.name, ()))
-        self._loaded[info.name] = Loaded(info, target, layers, wishes(info.name, target))
+        pairs = wishes(info.name, target)
+        self._loaded[info.name] = Loaded(info, target, layers, pairs)
+        self._note(mistaken_wishes(info.name, pairs, {*self._catalog.known(), *self._infos}))
 
     def _bend(self, *, is_strict: bool = True) -> None:
         """Apply `before` and `after`, which are stronger than the asked order."""
@@ -326,7 +329,9 @@ class Plugins:
 
         Raises `ConfigError` when an override names a plugin that is not on, or does not fit.
         """
-        wanted, notes = wanted_by(definition, self._loaded, self._infos, self.config)
+        wanted, notes = wanted_by(
+            definition, self._loaded, self._infos, self.config, self._catalog.known()
+        )
         self._note(notes)
         return self._agents.hooks(wanted, self._in_order()) if wanted else self.base
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from dsh_core import hookspecs
 from dsh_core.chunks import Chunk, ReasoningDelta, TextDelta, clean_chunk
-from dsh_core.codec import Tagged, clean_text, seal
+from dsh_core.codec import Tagged, seal
 from dsh_core.errors import HarnessError, PluginError, SessionError, error_chain
 from dsh_core.events import (
     Aborted,
@@ -24,6 +24,7 @@ from dsh_core.events import (
     RecordTrigger,
     StepEnd,
     StepStart,
+    ToolResultEvent,
     Trigger,
     TurnEnd,
     TurnEndReason,
@@ -150,7 +151,7 @@ class Session:
         return self._append(data, is_owed=isinstance(data, (StepEnd, TurnEnd)))
 
     def append_owed(self, data: EventData) -> Event:
-        """Append what the log owes, as the result of a logged call: a refusal is only reported."""
+        """Append what the log owes, as the result of a call: a refusal is only reported."""
         return self._append(data, is_owed=True)
 
     def append_chunk(self, turn: int, step: int, chunk: Chunk) -> Chunk:
@@ -202,8 +203,9 @@ class Session:
             reason = Aborted("cancelled")
             raise
         except BaseException as error:
-            reason = Errored(clean_text(error_chain(error)))
-            self._append_error(ErrorEvent(turn, 0, reason.message))
+            reason = Errored(error_chain(error))
+            if self._turn == turn:
+                self.append_owed(ErrorEvent(turn, 0, reason.message))
             raise
         finally:
             self.close_turn(turn, reason)
@@ -213,15 +215,17 @@ class Session:
     def close_turn(self, turn: int, reason: TurnEndReason) -> None:
         """Close a turn, the step in it first, unless it is closed."""
         if self._turn == turn:
-            if self._step is not None:
-                self.append(StepEnd(turn, self._step))
+            self.close_step()
             self.append(TurnEnd(turn, reason))
 
-    def _append_error(self, data: ErrorEvent) -> None:
-        try:
-            self.append(data)
-        except HarnessError as error:
-            log.warning("session %s: %s", self.id, error_chain(error))
+    def close_step(self) -> None:
+        """Close the open step; a call in it that has no result gets one that says so."""
+        if self._turn is None or self._step is None:
+            return
+        for data in closers(self._events):
+            if isinstance(data, ToolResultEvent):
+                self.append_owed(data)
+        self.append(StepEnd(self._turn, self._step))
 
     # ---------------------------------------------------------------------- plumbing
 

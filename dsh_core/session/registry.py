@@ -58,8 +58,8 @@ class Sessions:
     ) -> Session:
         """Make a live session. Sync and without I/O.
 
-        `is_announced=False` leaves `session_created` to the caller. Raises `SessionError` when a live session has the id, `UserError` for an id that no file
-        could have.
+        `is_announced=False` leaves `session_created` to the caller. Raises `SessionError` when a
+        live session has the id, `UserError` for an id that no file could have.
         """
         session_id = session_id or new_session_id()
         if not _ID.fullmatch(session_id):

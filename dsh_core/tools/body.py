@@ -10,7 +10,7 @@ from typing import Any
 
 from dsh_core.codec import clean_text, freeze, seal
 from dsh_core.content import Block, Text, ToolResult, clean_block
-from dsh_core.errors import ToolError, UserError, error_chain
+from dsh_core.errors import PluginError, ToolError, UserError, error_chain
 from dsh_core.hooks.blame import is_stop
 from dsh_core.hooks.dispatch import DeadlineError, within
 from dsh_core.outcome import ToolOutput
@@ -31,6 +31,8 @@ async def run_body(tool: Tool, context: ToolContext, values: Mapping[str, Any]) 
         if is_stop(error):
             context.cancelled.set()
             raise
+        if isinstance(error, PluginError):  # of a hook the body called
+            context.agent.hooks.report(error, {"agent": context.agent})
         return failure(tool.name, error)
 
 
