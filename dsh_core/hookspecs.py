@@ -630,7 +630,8 @@ def agent_error(agent: Agent, turn: int, step: int, error: BaseException) -> Non
 def session_validate(session: Session, event: Event) -> None:
     """Check an event before it is appended; raise to refuse it.
 
-    When: every append. Refused `step/end` and `turn/end` are reported and appended anyway.
+    When: every append. A refused `step/end`, `turn/end` or `error` of a turn is reported and
+        appended anyway; where `usage` is refused, the reply stands.
     Arguments: `event`, with the `seq` it is to have.
     Return: nothing.
 

@@ -17,6 +17,7 @@ from dsh_core.events import (
     ToolCallEvent,
     ToolResultEvent,
     TurnEnd,
+    UsageEvent,
 )
 from dsh_core.marks import OnError
 from dsh_core.policy import MAY_WRITE
@@ -133,13 +134,15 @@ def event_refused(stage: Stage, usual: Stage, hook: str) -> None:
     """The event is not in the log, and somebody hears why; what closes is appended anyway."""
     assert stage.moment is not None
     event = stage.moment.event
-    if isinstance(event.data, (StepEnd, TurnEnd)):
+    if isinstance(event.data, (StepEnd, TurnEnd, ErrorEvent)):
         reported(stage, usual, hook)
         return
     assert not any(logged is event for logged in stage.log)
     was_raised = isinstance(stage.raised, PluginError) and stage.raised.plugin == stage.name
     assert was_raised or heard(stage, hook)
-    if isinstance(event.data, (ApprovalAsked, ApprovalDecided)):
+    if isinstance(event.data, UsageEvent):
+        assert reasons(stage) == reasons(usual)
+    elif isinstance(event.data, (ApprovalAsked, ApprovalDecided)):
         assert_denied(stage, usual)
     elif stage.moment.place == "turn":
         turn_ends(stage, usual, hook)

@@ -79,8 +79,10 @@ def _add_plugin_options(parser: argparse.ArgumentParser, harness: Harness) -> No
     options = CliOptions(parser)
     hooks = harness.plugins.base
     for implementation in hooks.chain(hookspecs.cli_register.__name__).plain:
-        options.owned_by(implementation.plugin)
-        hooks.emit_from(implementation.plugin, hookspecs.cli_register, cli=options)
+        name = implementation.plugin
+        options.owned_by(name)
+        with harness.plugins.at_start_up():
+            hooks.emit_from(name, hookspecs.cli_register, cli=options)
     parser.set_defaults(plugin_options=options)
 
 

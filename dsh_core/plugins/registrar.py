@@ -210,11 +210,14 @@ class Plugins:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """Start plugins in the block; a plugin's failure becomes an error that names it.
-
-        What is registered from here on is started at once.
-        """
+        """Start plugins in the block; what is registered from here on is started at once."""
         self._is_started = True
+        with self.at_start_up():
+            yield
+
+    @contextmanager
+    def at_start_up(self) -> Iterator[None]:
+        """Make a plugin's failure in the block a `StartError` that names plugin and remedy."""
         try:
             yield
         except PluginError as error:
