@@ -20,12 +20,16 @@ from dsh_core import (
     Message,
     ProviderConfig,
     Request,
+    Session,
     Tool,
     hookimpl,
+    hookspecs,
     text_of,
+    tool,
 )
 from dsh_core.chunks import Chunk, Finish, TextDelta, ToolCallDelta, Usage, UsageChunk
 from dsh_core.content import ToolResult
+from dsh_core.marks import MODE_ATTRIBUTE, Mode
 from dsh_core.testing.log import assert_balanced
 
 D = TypeVar("D", bound=EventData)
@@ -206,3 +210,75 @@ def lines(messages: Iterable[Message]) -> list[str]:
         )
         for message in messages
     ]
+
+
+class Notes:
+    """A plugin that notes the hooks of an agent's life."""
+
+    def __init__(self) -> None:
+        self.status: list[str] = []
+        self.queued: list[tuple[str, Any, bool]] = []
+        self.turns: list[str] = []
+        self.flushed = 0
+
+    @hookimpl
+    def agent_status(self, status: str) -> None:
+        self.status.append(status)
+
+    @hookimpl
+    def agent_queued(self, content: Any, source: Any, steering: bool) -> None:
+        self.queued.append((content[0].text, source, steering))
+
+    @hookimpl
+    async def agent_turn_start(self, turn: int) -> None:
+        self.turns.append(f"start {turn}")
+
+    @hookimpl
+    async def agent_turn_end(self, turn: int, reason: Any) -> None:
+        self.turns.append(f"end {turn} {reason.type}")
+
+    @hookimpl
+    async def session_flush(self, session: Session) -> None:
+        self.flushed += 1
+
+
+@tool
+def nothing() -> str:
+    """Do nothing."""
+    return "done"
+
+
+def gated_tool(gate: Gate) -> Any:
+    @tool
+    async def wait() -> str:
+        """Wait at the gate."""
+        await gate.wait()
+        return "waited"
+
+    return wait
+
+
+MODES: dict[str, Mode] = {
+    name: getattr(spec, MODE_ATTRIBUTE)
+    for name, spec in vars(hookspecs).items()
+    if hasattr(spec, MODE_ATTRIBUTE)
+}
+
+
+def raising(hook: str, error: BaseException, *, times: int = 1) -> object:
+    """A plugin whose implementation of a hook raises, the first few times."""
+    left = [times]
+
+    def fail() -> None:
+        if left[0]:
+            left[0] -= 1
+            raise error
+
+    def plain(self: object) -> None:
+        fail()
+
+    async def eventually(self: object) -> None:
+        fail()
+
+    function = eventually if MODES[hook].is_async else plain
+    return type("Raising", (), {hook: hookimpl(function)})()

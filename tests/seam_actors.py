@@ -89,6 +89,7 @@ def raising(
     on_call: int = 1,
     on_type: str | None = None,
     kind: type[BaseException] = Trap,
+    is_lasting: bool = False,
 ) -> type[Actor]:
     """Make a plugin that raises in one call of one hook.
 
@@ -97,15 +98,17 @@ def raising(
         on_call: In which of its calls.
         on_type: Only calls with an event of this type count.
         kind: What is raised.
+        is_lasting: It raises in all later calls, too.
 
     """
     calls = itertools.count(1)
 
     def body(actor: Actor, hook: str, values: Mapping[str, Any]) -> None:
-        if on_type in (None, getattr(values.get("event"), "type", None)) and (
-            next(calls) == on_call
-        ):
-            actor.stage.moment = _moment(actor.stage, values)
+        if on_type not in (None, getattr(values.get("event"), "type", None)):
+            return
+        call = next(calls)
+        if call == on_call or (is_lasting and call > on_call):
+            actor.stage.moment = actor.stage.moment or _moment(actor.stage, values)
             raise kind(complaint(hook))
 
     return type("Raising", (Actor,), {hook: implementing(hook, body)})

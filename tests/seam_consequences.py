@@ -131,7 +131,7 @@ def refused(stage: Stage, usual: Stage, hook: str) -> None:
 
 
 def event_refused(stage: Stage, usual: Stage, hook: str) -> None:
-    """The event is not in the log, and somebody hears why; what closes is appended anyway."""
+    """The event is not in the log, and somebody hears why; what the log owes is appended anyway."""
     assert stage.moment is not None
     event = stage.moment.event
     if isinstance(event.data, (StepEnd, TurnEnd, ErrorEvent)):
@@ -172,8 +172,7 @@ def call_fails(stage: Stage, usual: Stage, hook: str) -> None:
     assert (call.verdict, result.is_error, result.code) == ("allow", True, "TOOL_FAILED")
     assert complaint(hook) in str(result.content)
     assert_went_on(stage, usual)
-    if hook == "tools_execute":
-        assert_reported(stage, hook)
+    assert_reported(stage, hook)
 
 
 def assert_went_on(stage: Stage, usual: Stage) -> None:

@@ -136,8 +136,11 @@ class Ledger:
             case ToolCallEvent(call_id=call_id) if self.unlogged[:1] != [call_id]:
                 wanted = self.unlogged[0] if self.unlogged else "none"
                 return f"the reply's next call is {wanted}, not {call_id}"
-            case ToolResultEvent(call_id=call_id) if call_id not in self.unanswered:
-                return f"no logged call {call_id} waits for a result"
+            case ToolResultEvent(call_id=call_id, is_error=is_error):
+                # A call that a plugin kept out of the log still gets its error result.
+                waiting = [*self.unanswered, *(self.unlogged if is_error else ())]
+                if call_id not in waiting:
+                    return f"no logged call {call_id} waits for a result"
         return None
 
     def _take(self, event: Event) -> None:
