@@ -18,7 +18,7 @@ import pytest
 
 from dsh_core.errors import ToolError
 from dsh_core.execution import Command, Process, readable, system_bytes, system_text
-from dsh_core.execution.family import MARK_VARIABLE, Family
+from dsh_core.execution.family import MARK_VARIABLE, Family, group_lives
 from dsh_core.execution.local import LocalExecutor
 
 STUBBORN = """bash -c 'trap "" INT TERM; echo $$ > kid; exec sleep 300'"""
@@ -286,9 +286,9 @@ async def test_an_executor_that_nobody_holds_ends_what_it_started(tmp_path: Path
 
 
 async def test_a_group_that_is_gone_is_forgotten(executor: LocalExecutor, tmp_path: Path) -> None:
-    process = await executor.start(shell("true", tmp_path))
-    await process.wait()
-    assert executor._leftovers._groups == set()
+    gone = await executor.start(shell("true", tmp_path))
+    await gone.wait()
+    await eventually(lambda: not group_lives(gone.pid))
     process = await executor.start(shell("sleep 300 &", tmp_path))
     await process.wait()
     assert executor._leftovers._groups == {process.pid}
