@@ -13,4 +13,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    sys.path.pop(0)  # `python -m` puts the working directory there: a repository's code would run
     sys.exit(main())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 
 from dsh_core.agents import Agent
 from dsh_core.cli.context import say
-from dsh_core.cli.screen import printable
+from dsh_core.codec import to_json
 from dsh_core.marks import hookimpl
 from dsh_core.policy import Approval, ApprovalRequest
 from dsh_core.tools.threads import in_daemon_thread
@@ -33,8 +34,10 @@ class AskAtTerminal:
         """Show what would run and wait for y or n; anything else is no."""
         async with self._turn:
             say("")
-            say(f"{request.call.name} {printable(request.call.raw)}")
-            say(f"{printable(request.message)} Allow? [y/N] ")
+            # One line of JSON: line breaks inside an argument cannot scroll the rest away.
+            shown = json.dumps(to_json(request.call.arguments), ensure_ascii=False)
+            say(f"{request.call.name} {shown}")
+            say(f"{request.message} Allow? [y/N] ")
             answer = await in_daemon_thread(sys.stdin.readline, "approval")
         allowed = str(answer).strip().lower() in ("y", "yes")
         return Approval(allowed, "" if allowed else "the user said no")

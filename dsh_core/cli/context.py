@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dsh_core.cli.screen import printable
 from dsh_core.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
@@ -138,8 +139,8 @@ def is_interactive() -> bool:
 
 
 def say(text: str) -> None:
-    """Write a line for the person to standard error."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    """Write a line for the person to standard error; control characters are shown, not sent."""
+    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def show(text: Any = "") -> None:

@@ -20,6 +20,7 @@ def start_log(environ: Mapping[str, str]) -> None:
     """Send the logger `dsh` to its file. A folder that cannot be written costs the file only."""
     logger = logging.getLogger("dsh")
     logger.propagate = False
+    logging.raiseExceptions = False  # a log that cannot be written is no failure of the run
     logger.setLevel(logging.INFO)
     spoken = logging.StreamHandler(sys.stderr)
     spoken.setLevel(logging.ERROR)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from dsh_core import __version__
+from dsh_core.cli.screen import printable
 from dsh_core.errors import HarnessError, UserError, error_chain
 
 EXIT_OK = 0
@@ -74,10 +75,10 @@ def run(argv: Sequence[str]) -> int:
     try:
         return _dispatch(argv)
     except UserError as error:
-        print(f"dsh: {error}", file=sys.stderr)  # noqa: T201
+        print(printable(f"dsh: {error}"), file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
     except HarnessError as error:
-        print(f"dsh: {error_chain(error)}", file=sys.stderr)  # noqa: T201
+        print(printable(f"dsh: {error_chain(error)}"), file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

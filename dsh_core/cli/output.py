@@ -30,7 +30,7 @@ class ResultOutput:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (BrokenPipeError, ConnectionResetError):
+        except (OSError, ValueError):  # the reader left, the disk is full, the stream is closed
             self.is_broken = True
             self.on_broken()
 
@@ -42,19 +42,26 @@ def result_output(*, as_json: bool) -> Iterator[ResultOutput]:
     On a terminal both streams are one screen, and it is used as it is. Elsewhere whatever else
     prints to standard output, a plugin or a program it starts, goes to standard error.
     """
-    if not as_json and sys.stdout.isatty():
+    if not as_json and sys.stdout is not None and sys.stdout.isatty():
         yield ResultOutput(sys.stdout, is_live=True)
         return
-    sys.stdout.flush()
-    own = os.dup(1)
-    os.dup2(2, 1)
-    encoding = "ascii" if as_json else sys.stdout.encoding
-    stream = os.fdopen(own, "w", encoding=encoding, errors="replace", newline="\n")
+    stream = _own_stdout(as_json=as_json)
     output = ResultOutput(stream)
     try:
         yield output
     finally:
         try:
             stream.close()
-        except BrokenPipeError:
+        except OSError:
             output.is_broken = True
+
+
+def _own_stdout(*, as_json: bool) -> TextIO:
+    """Return a stream to standard output that nobody else has. A closed one fails on writing."""
+    if sys.stdout is None:
+        return open(os.devnull, encoding="ascii")
+    sys.stdout.flush()
+    own = os.dup(1)
+    os.dup2(2, 1)
+    encoding = "ascii" if as_json else sys.stdout.encoding
+    return os.fdopen(own, "w", encoding=encoding, errors="replace", newline="\n")

@@ -34,13 +34,17 @@ def command(argv: Sequence[str], context: CliContext) -> int:
     as_json = "--json" in options
     with result_output(as_json=as_json) as output:
         try:
-            return _run(argv, options, context, output)
+            code = _run(argv, options, context, output)
         except Exception as error:
             if as_json:
                 from dsh_core.cli.jsonl import error_line
 
                 output.write(error_line(error))
             raise
+    if output.is_broken and code == EXIT_OK:
+        say("dsh: the result could not be written")
+        return EXIT_FAILED
+    return code
 
 
 def _help(context: CliContext) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsh_core.cli.context import say
 from dsh_core.cli.main import EXIT_FAILED, EXIT_INTERRUPTED
@@ -26,16 +26,17 @@ class Interruptions:
         self._agent = agent
         self._loop = asyncio.get_running_loop()
         self.exit_code: int | None = None
+        self._before: dict[int, Any] = {}
 
     def install(self) -> None:
         """Begin to listen."""
-        self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        self._loop.add_signal_handler(signal.SIGTERM, self._terminate)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_signal)
 
     def remove(self) -> None:
         """Listen no more."""
-        self._loop.remove_signal_handler(signal.SIGINT)
-        self._loop.remove_signal_handler(signal.SIGTERM)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def reader_left(self) -> None:
         """End the turn: nobody would see what comes of it. Safe inside session hooks."""
@@ -43,13 +44,18 @@ class Interruptions:
             self.exit_code = EXIT_FAILED
             self._loop.call_soon(self._agent.abort, "nobody reads the output")
 
-    def _interrupt(self) -> None:
-        if self.exit_code is not None:
-            os._exit(EXIT_INTERRUPTED)
-        self.exit_code = EXIT_INTERRUPTED
-        say("interrupted; press Ctrl-C again to leave at once")
-        self._agent.abort("interrupted by the user")
+    def _on_signal(self, number: int, frame: object) -> None:
+        """Abort the turn; the second signal leaves, also when a plugin holds the event loop.
 
-    def _terminate(self) -> None:
-        self.exit_code = EXIT_TERMINATED
-        self._agent.abort("terminated")
+        Runs between two bytecodes of the main thread, whatever that is doing.
+        """
+        code = EXIT_INTERRUPTED if number == signal.SIGINT else EXIT_TERMINATED
+        if self.exit_code is not None:
+            os._exit(code)
+        self.exit_code = code
+        why = "interrupted by the user" if number == signal.SIGINT else "terminated"
+        self._loop.call_soon_threadsafe(self._abort, why)
+
+    def _abort(self, why: str) -> None:
+        say(f"{why}; once more to leave at once")
+        self._agent.abort(why)
