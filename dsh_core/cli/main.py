@@ -17,6 +17,7 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 COMMANDS = {
     "run": ("dsh_core.cli.run:command", "Give an agent a prompt and see it work."),

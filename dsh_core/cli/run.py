@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dsh_core.cli.context import CliContext, is_interactive, say
-from dsh_core.cli.main import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Parser, UsageError
+from dsh_core.cli.main import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_TERMINATED,
+    EXIT_USAGE,
+    Parser,
+    UsageError,
+)
 from dsh_core.cli.options import CliOptions
 from dsh_core.cli.output import ResultOutput, result_output
 
@@ -153,7 +161,12 @@ async def _session(
         agent = _agent(harness, context, arguments.model)
         if not arguments.quiet:
             _tell_notes(harness, context, agent)
-        return await _until_idle(agent, prompt, output)
+        code = await _until_idle(agent, prompt, output)
+    if code in (EXIT_INTERRUPTED, EXIT_TERMINATED):
+        # All is disposed and stopped; threads that a plugin left running must not hold the exit.
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def _agent(harness: Harness, context: CliContext, model: str | None) -> Agent:

@@ -8,13 +8,10 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from dsh_core.cli.context import say
-from dsh_core.cli.main import EXIT_FAILED, EXIT_INTERRUPTED
+from dsh_core.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED
 
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
-
-EXIT_TERMINATED = 143
-
 
 class Interruptions:
     """Ctrl-C aborts the turn, a second one leaves at once; SIGTERM ends in good order.

@@ -190,7 +190,8 @@ def _anywhere_has_variable(value: Any) -> bool:
 
 
 def _key(path: Path) -> str:
-    return str(path.resolve())
+    """The folder is resolved, the file is not: a link to a trusted file is not itself trusted."""
+    return str(path.parent.resolve() / path.name)
 
 
 def _digest(content: bytes) -> str:
