@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -45,6 +47,18 @@ class Hand:
     def set(self, **settings: Any) -> None:
         """Go on as the same agent with other settings."""
         self.tools = FileTools(Settings(**settings))
+
+    def starts_for_nobody(self) -> bool:
+        """Whether `as_nobody` leaves the search engine startable, wherever root keeps it."""
+        if os.geteuid() != 0:
+            return True
+        if self.tools._settings.engine == "python":
+            return False
+        found = shutil.which("rg", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        path = Path(found or "/nowhere")
+        return found is not None and all(
+            each.stat().st_mode & stat.S_IXOTH for each in (path, *path.parents)
+        )
 
     def call(self, name: str, /, **arguments: Any) -> ToolOutput:
         tool = next(tool for tool in self.tools.all() if tool.name == name)

@@ -120,8 +120,8 @@ def test_folders_that_cannot_be_read_are_said(searching, open_folder, as_nobody)
     put(open_folder / "open/a")
     put(open_folder / "closed/b")
     (open_folder / "closed").chmod(0)
-    if searching.tools._settings.engine == "python" and os.geteuid() == 0:
-        pytest.skip("nobody may not start root's Python; test_fallback does this in the process")
+    if not searching.starts_for_nobody():
+        pytest.skip("nobody may not start root's engine; test_fallback does this in the process")
     searching.set(engine=searching.tools._settings.engine, allow=(str(open_folder),))
     with as_nobody():
         text = searching.glob("*", path=str(open_folder))
