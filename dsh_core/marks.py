@@ -1,4 +1,4 @@
-"""The four hook modes and their failure policies, as marks over pluggy's own."""
+"""Marks: hook modes with their failure policies over pluggy's own, and marks of settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import pluggy
 
@@ -134,3 +134,21 @@ def _problem(function: Callable[..., Any], mode: Mode) -> str | None:
         return "limit_seconds needs an `async def`: nothing can interrupt a `def`"
     unknown = sorted({*mode.replaceable, *filter(None, [mode.draft])} - {*mode.arguments})
     return f"it has no argument `{unknown[0]}`" if unknown else None
+
+
+class SettingMark:
+    """A property of a settings field, given in `Annotated`."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ADD: Final = SettingMark("ADD")
+"""The field's lists add up over all layers; no layer removes an entry."""
+TRUSTED_ONLY: Final = SettingMark("TRUSTED_ONLY")
+"""The field is ignored in a project file the user has not trusted."""

@@ -13,6 +13,7 @@ from dsh_core.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TERMINATED
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
 
+
 class Interruptions:
     """Ctrl-C aborts the turn, a second one leaves at once; SIGTERM ends in good order.
 

@@ -14,24 +14,7 @@ from typing import Any, Final, NamedTuple, get_type_hints
 
 from dsh_core.config.model import Layer
 from dsh_core.errors import ConfigError, error_chain
-
-
-class SettingMark:
-    """A property of a settings field, given in `Annotated`."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-ADD: Final = SettingMark("ADD")
-"""The field's lists add up over all layers; no layer removes an entry."""
-TRUSTED_ONLY: Final = SettingMark("TRUSTED_ONLY")
-"""The field is ignored in a project file the user has not trusted."""
+from dsh_core.marks import ADD, TRUSTED_ONLY, SettingMark
 
 _TEXT_ERRORS = ("string_type", "string_sub_type")
 _PLUGIN_ERRORS = ("value_error", "assertion_error")
@@ -284,3 +267,16 @@ def _unknown(plugin: str, one: Placed, name: str, known: Sequence[str]) -> Confi
 
 def _dotted(path: Sequence[Any]) -> str:
     return ".".join(map(str, path))
+
+
+__all__ = [
+    "ADD",
+    "TRUSTED_ONLY",
+    "Placed",
+    "SettingMark",
+    "build",
+    "field_names",
+    "json_schema",
+    "marked",
+    "merge",
+]
