@@ -67,6 +67,7 @@ class Harness:
         self.spill = SpillFolder()
         self.store: Store | None = None
         self.is_running = False
+        self._stopping: asyncio.Task[None] | None = None
         self._telling: set[str] = set()
         self.plugins = Plugins(
             self,
@@ -133,14 +134,27 @@ class Harness:
             log.error("agent %r did not start: %s", definition.name, error_chain(error))  # noqa: TRY400 - for users
 
     async def stop(self) -> None:
-        """Dispose all agents, flush, stop plugins, close connections. Safe to call again."""
-        if not self.is_running:
+        """Dispose all agents, flush, stop plugins, close connections. Safe to call again.
+
+        Concurrent callers share one stop, and a cancelled caller does not end it half-way. Raises
+        `AgentError` inside a turn, which it would wait for; no plugin is stopped then.
+        """
+        if not self.is_running and self._stopping is None:
             return
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        try:
+            await asyncio.gather(*(agent.dispose() for agent in self.agents.list()))
+        except BaseException:
+            self._stopping = None
+            raise
         self.is_running = False
-        agents = self.agents.list()
-        await asyncio.gather(*(agent.dispose() for agent in agents))
         await self.sessions.settle()
         await self._stop_parts()
+        self._stopping = None
 
     async def _stop_parts(self) -> None:
         await self.plugins.stop()
