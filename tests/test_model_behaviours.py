@@ -1,8 +1,8 @@
 import json
-from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from model_client import BODY, STREAM, post, serving
 
 from dsh_core.testing.behaviours import (
     auth_error,
@@ -32,25 +32,6 @@ from dsh_core.testing.behaviours import (
     stream_eof,
     wrong_content_type,
 )
-from dsh_core.testing.model_server import ModelServer
-
-HELLO = [{"role": "user", "content": "hello"}]
-BODY = {"model": "m", "messages": HELLO}
-STREAM = {**BODY, "stream": True, "stream_options": {"include_usage": True}}
-
-
-@asynccontextmanager
-async def serving(script=(), **options):
-    """A server and a client for it."""
-    async with (
-        ModelServer(script, **options) as server,
-        httpx.AsyncClient(base_url=server.base_url, trust_env=False) as client,
-    ):
-        yield server, client
-
-
-async def post(client, body):
-    return await client.post("chat/completions", json=body)
 
 
 def events(text):

@@ -1,33 +1,12 @@
-import asyncio
 import json
-from contextlib import asynccontextmanager
 
-import httpx
 import pytest
+from model_client import BODY, connected, http
 
 from dsh_core.testing.behaviours import (
     reply,
 )
 from dsh_core.testing.model_server import ModelServer
-
-HELLO = [{"role": "user", "content": "hello"}]
-BODY = {"model": "m", "messages": HELLO}
-STREAM = {**BODY, "stream": True, "stream_options": {"include_usage": True}}
-
-
-def http(body, *, headers="", path="/v1/chat/completions"):
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    length = "" if "chunked" in headers else f"content-length: {len(data)}\r\n"
-    return f"POST {path} HTTP/1.1\r\nhost: x\r\n{length}{headers}\r\n".encode() + data
-
-
-@asynccontextmanager
-async def connected(server):
-    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(server.base_url).port)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
 
 
 async def test_a_socket_serves_one_request_after_the_other():
