@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from distributions import distribution
 from program import Shell
 
 from dsh_core.testing import behaviours as model
@@ -155,17 +156,14 @@ def test_json_mode_prints_events_and_nothing_else(dsh: Shell) -> None:
 
 def test_a_plugin_that_prints_does_not_spoil_json(dsh: Shell) -> None:
     site = dsh.work / "site"
-    info = site / "loud-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[dsh]\nloud = loud\n")
-    (site / "loud.py").write_text(
+    text = (
         "from dsh_core import hookimpl\n"
         "print('at import')\n"
         "@hookimpl\n"
         "async def agent_turn_start(turn):\n"
         "    print('in a hook')\n"
     )
+    distribution(site, "loud", {"loud": "loud"}, loud=text)
     dsh.env["PYTHONPATH"] = str(site)
     with ModelServer.in_thread([model.reply("Done.")]) as server:
         point_at(dsh, server)
@@ -414,11 +412,7 @@ def test_a_reader_that_leaves_ends_the_run(dsh: Shell) -> None:
 
 def test_what_a_plugin_prints_is_not_part_of_the_answer(dsh: Shell) -> None:
     site = dsh.work / "site"
-    info = site / "loud-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[dsh]\nloud = loud\n")
-    (site / "loud.py").write_text(
+    text = (
         "from dsh_core import hookimpl\n"
         "@hookimpl\n"
         "async def agent_turn_start(turn):\n"
@@ -427,6 +421,7 @@ def test_what_a_plugin_prints_is_not_part_of_the_answer(dsh: Shell) -> None:
         "def cli_register(cli):\n"
         "    cli.add_option('--loud', action='store_true', help='Be loud.')\n"
     )
+    distribution(site, "loud", {"loud": "loud"}, loud=text)
     dsh.env["PYTHONPATH"] = str(site)
     with ModelServer.in_thread([model.reply("Done.")]) as server:
         point_at(dsh, server)
