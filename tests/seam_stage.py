@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from offline import HANGS_SECONDS, Brings, calling
+from offline import HANGS_SECONDS, calling
 
 from dsh_core import (
     Agent,
@@ -37,6 +37,7 @@ from dsh_core import (
     hookspecs,
     tool,
 )
+from dsh_core.testing.offline import Brings
 from dsh_invariants import Invariants
 
 if TYPE_CHECKING:

@@ -1,8 +1,10 @@
-"""The test kit for plugin authors: a model server, an offline model, and checks of the log.
+"""The test kit for plugin authors: offline harness and model, model server, checks of the log.
 
 Names are loaded when first used::
 
-    from dsh_core.testing import ModelServer, ScriptedModel, assert_balanced, behaviours
+    from dsh_core.testing import ModelServer, assert_balanced, behaviours, offline_harness
+
+The fixtures of `pytest_plugin` are there in every test that runs beside an installed dsh-core.
 """
 
 from __future__ import annotations
@@ -11,12 +13,26 @@ import importlib
 from typing import Any
 
 _HOMES = {
+    "OfflineHarness": "dsh_core.testing.offline",
     "ModelServer": "dsh_core.testing.model_server",
     "ScriptedModel": "dsh_core.adapters.scripted",
     "assert_balanced": "dsh_core.testing.log",
+    "calling": "dsh_core.testing.offline",
+    "offline_harness": "dsh_core.testing.offline",
     "render_log": "dsh_core.testing.log_text",
+    "request_text": "dsh_core.testing.offline",
 }
-__all__ = ["ModelServer", "ScriptedModel", "assert_balanced", "behaviours", "render_log"]
+__all__ = [
+    "ModelServer",
+    "OfflineHarness",
+    "ScriptedModel",
+    "assert_balanced",
+    "behaviours",
+    "calling",
+    "offline_harness",
+    "render_log",
+    "request_text",
+]
 
 
 def __getattr__(name: str) -> Any:

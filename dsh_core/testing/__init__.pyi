@@ -3,3 +3,7 @@ from dsh_core.testing import behaviours as behaviours
 from dsh_core.testing.log import assert_balanced as assert_balanced
 from dsh_core.testing.log_text import render_log as render_log
 from dsh_core.testing.model_server import ModelServer as ModelServer
+from dsh_core.testing.offline import OfflineHarness as OfflineHarness
+from dsh_core.testing.offline import calling as calling
+from dsh_core.testing.offline import offline_harness as offline_harness
+from dsh_core.testing.offline import request_text as request_text
