@@ -44,6 +44,7 @@ _HOMES = {
     "dsh_core.policy": "Approval ApprovalRequest Call Effect Verdict only_reads",
     "dsh_core.request": "Assembly Request Retry Section ToolSchema",
     "dsh_core.secret": "Secret",
+    "dsh_core.secrets": "Secrets",
     "dsh_core.session": "Session SessionHeader Store",
     "dsh_core.tools": "Tool ToolContext tool",
 }

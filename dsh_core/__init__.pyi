@@ -83,6 +83,7 @@ from dsh_core.request import Retry as Retry
 from dsh_core.request import Section as Section
 from dsh_core.request import ToolSchema as ToolSchema
 from dsh_core.secret import Secret as Secret
+from dsh_core.secrets import Secrets as Secrets
 from dsh_core.session import Session as Session
 from dsh_core.session import SessionHeader as SessionHeader
 from dsh_core.session import Store as Store

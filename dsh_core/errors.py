@@ -16,7 +16,7 @@ Anything else is a bug and keeps its traceback.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dsh_core.plain import clean_text
@@ -127,6 +127,13 @@ class LlmFailure(HarnessError):  # noqa: N818 - the field calls it a failure
     def __str__(self) -> str:
         suffix = f" (request id {self.request_id})" if self.request_id else ""
         return f"{self.code}: {self.message}{suffix}"
+
+    def scrub(self, scrub: Callable[[str], str]) -> None:
+        """Take out of its texts what must not be written."""
+        self.message = scrub(self.message)
+        self.args = (self.message,)
+        if self.request_id is not None:
+            self.request_id = scrub(self.request_id)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that are set, as JSON."""

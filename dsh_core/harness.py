@@ -27,6 +27,7 @@ from dsh_core.hooks import Hooks
 from dsh_core.llm import Llm, ProviderConfig
 from dsh_core.plugins import Plugins
 from dsh_core.prompt import Prompt
+from dsh_core.secrets import Secrets
 from dsh_core.session import Sessions, Store
 from dsh_core.tools import Tools
 from dsh_core.tools.spill import INLINE_LIMIT_BYTES, SpillFolder
@@ -65,6 +66,8 @@ class Harness:
         self.cli_options: dict[str, Any] = dict(cli_options or {})
         self.inline_limit_bytes = inline_limit_bytes
         self.spill = SpillFolder()
+        self.secrets = Secrets()
+        self.secrets.add_from([each.parameters for each in self.config.agents.values()])
         self.store: Store | None = None
         self.is_running = False
         self._stopping: asyncio.Task[None] | None = None
@@ -79,7 +82,11 @@ class Harness:
         hooks = self.plugins.base
         self.tools = Tools(hooks, lambda: self.plugins.broadcast(hookspecs.tools_change))
         self.prompt = Prompt(lambda: self.plugins.broadcast(hookspecs.system_prompt_change))
-        self.llm = Llm(hooks, lambda: self.plugins.broadcast(hookspecs.llm_adapter_change))
+        self.llm = Llm(
+            hooks,
+            lambda: self.plugins.broadcast(hookspecs.llm_adapter_change),
+            self.secrets,
+        )
         self.commands = Commands()
         self.sessions = Sessions(hooks, lambda: self.store)
         self.agents = Agents(self)
@@ -231,15 +238,6 @@ class Harness:
         """Return the folders outside any workspace that tools may read."""
         spilled = self.spill.existing
         return (spilled,) if spilled is not None else ()
-
-    def secrets(self) -> frozenset[str]:
-        """Return the keys in use, for scrubbing environments and output."""
-        keys = {
-            provider.api_key.reveal()
-            for provider in self.llm.providers.values()
-            if provider.api_key is not None
-        }
-        return frozenset(key.strip() for key in keys if key.strip())
 
     # ----------------------------------------------------------------------- reports
 

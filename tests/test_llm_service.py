@@ -17,6 +17,7 @@ from dsh_core import (
     ModelConfig,
     ProviderConfig,
     Request,
+    Secret,
     UserError,
     hookimpl,
 )
@@ -293,6 +294,22 @@ async def test_what_is_no_chunk_is_a_malformed_response(junk: Any) -> None:
 
     assert failure_of(chunks).code == "MALFORMED_RESPONSE"
     assert len(chunks) == 2
+
+
+async def test_a_secret_that_a_provider_repeats_is_in_no_failure_and_no_request_id() -> None:
+    failures = [
+        LlmFailure("AUTH", "bad key late-secret", request_id="late-secret"),
+        ValueError("late-secret"),
+        [Finish("error", LlmFailure("AUTH", "late-secret"), "late-secret")],
+        [TextDelta(0, "a"), Finish("stop", request_id="r-late-secret")],
+    ]
+    for said in failures:
+        service = Service(said)
+        late = ProviderConfig("late", "fake", api_key=Secret("late-secret"))
+        service.llm.register_provider(late, owner="test")
+        finish = (await service.ask("late/m"))[-1]
+        assert "late-secret" not in repr(finish)
+        assert "late-secret" not in str(getattr(finish, "failure", None))
 
 
 async def test_half_a_character_in_an_error_is_made_whole() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from dsh_core.chunks import Chunk
 from dsh_core.request import Request
 from dsh_core.secret import Secret
+from dsh_core.secrets import secrets_in, secrets_in_url
 
 ReasoningPolicy: TypeAlias = Literal["auto", "send", "drop"]
 """What happens to earlier reasoning in a request. `auto` sends back what assistant messages with
@@ -51,16 +52,23 @@ class ProviderConfig:
 
     name: str
     adapter: str
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)
     api_key: Secret | None = None
     key_hint: str | None = None
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     folder: Path | None = None
 
     def model(self, name: str) -> ModelConfig:
         """Return what is known of a model; defaults where nothing is."""
         return self.models.get(name, _UNKNOWN_MODEL)
+
+    def secrets(self) -> Iterator[str]:
+        """Yield what must not be written: the key, and what address, options and models hold."""
+        if self.api_key is not None:
+            yield self.api_key.reveal()
+        yield from secrets_in_url(self.base_url or "")
+        yield from secrets_in((self.options, self.models))
 
 
 _UNKNOWN_MODEL = ModelConfig()

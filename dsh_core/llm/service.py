@@ -26,6 +26,7 @@ from dsh_core.hooks.streams import StreamRun
 from dsh_core.llm.adapter import AdapterFactory, LlmAdapter, ModelConfig, ProviderConfig
 from dsh_core.messages import Message
 from dsh_core.request import Request
+from dsh_core.secrets import Secrets
 
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
@@ -43,11 +44,13 @@ class Llm:
     Args:
         hooks: The harness's hooks, for calls outside any agent.
         changed: Called after each change of adapters or providers.
+        secrets: Learns what the providers hold, and keeps it out of failures; None = its own list.
 
     """
 
-    def __init__(self, hooks: Hooks, changed: Callable[[], None]):
+    def __init__(self, hooks: Hooks, changed: Callable[[], None], secrets: Secrets | None = None):
         self._hooks = hooks
+        self._secrets = Secrets() if secrets is None else secrets
         self._changed = changed
         self._factories: dict[str, tuple[str, AdapterFactory]] = {}
         self._providers: dict[str, tuple[str, ProviderConfig]] = {}
@@ -77,6 +80,7 @@ class Llm:
         """Add a provider; returns a disposer. Raises `UserError` when the name is taken."""
         if provider.name in self._providers:
             raise UserError(f"provider {provider.name!r} exists already")
+        self._secrets.add(*provider.secrets())
         entry = (owner, provider)
         self._providers[provider.name] = entry
         self._changed()
@@ -191,7 +195,7 @@ class Llm:
             async for chunk in iterator:
                 kind = type(chunk)
                 if kind is not TextDelta and kind is not ReasoningDelta:
-                    chunk = _checked(chunk)
+                    chunk = self._checked(chunk)
                 yield chunk
                 if kind is Finish:
                     return
@@ -199,11 +203,26 @@ class Llm:
         except BaseException as error:
             if is_stop(error):
                 raise
-            yield Finish("error", as_failure(error))
+            yield self._scrubbed(Finish("error", as_failure(error)))
         finally:
             closer = getattr(iterator, "aclose", None)
             if closer is not None:
                 await closer()
+
+    def _checked(self, chunk: object) -> Chunk:
+        """Return what an adapter yielded, endings with a failure. Raises for what is no chunk."""
+        if not isinstance(chunk, Chunk):
+            raise LlmFailure("MALFORMED_RESPONSE", f"the adapter yielded a {type(chunk).__name__}")
+        return self._scrubbed(_explained(chunk)) if isinstance(chunk, Finish) else chunk
+
+    def _scrubbed(self, finish: Finish) -> Finish:
+        """Blot out secrets that the provider repeated, in the failure and in the request's id."""
+        failure, request_id = finish.failure, finish.request_id
+        if failure is not None:
+            failure.scrub(self._secrets.scrub)
+        if request_id is not None and self._secrets.found_in(request_id):
+            return replace(finish, request_id=self._secrets.scrub(request_id))
+        return finish
 
     def _adapter(self, request: Request) -> LlmAdapter:
         """Return the open adapter of a route. Raises `LlmFailure` NO_ADAPTER."""
@@ -285,16 +304,13 @@ def _characters(message: Message) -> int:
     return count
 
 
-def _checked(chunk: object) -> Chunk:
-    """Return what an adapter yielded, its endings with a failure. Raises for what is no chunk."""
-    if not isinstance(chunk, Chunk):
-        raise LlmFailure("MALFORMED_RESPONSE", f"the adapter yielded a {type(chunk).__name__}")
-    if isinstance(chunk, Finish) and chunk.failure is None:
-        if chunk.reason == "error":
-            return replace(chunk, failure=LlmFailure("UNKNOWN", "the model gave no reason"))
-        if chunk.reason == "aborted":
-            return replace(chunk, failure=LlmFailure("ABORTED", "the provider aborted the reply"))
-    return chunk
+def _explained(finish: Finish) -> Finish:
+    """Return an ending with the failure that its reason asks for."""
+    if finish.failure is None and finish.reason == "error":
+        return replace(finish, failure=LlmFailure("UNKNOWN", "the model gave no reason"))
+    if finish.failure is None and finish.reason == "aborted":
+        return replace(finish, failure=LlmFailure("ABORTED", "the provider aborted the reply"))
+    return finish
 
 
 def as_failure(error: BaseException) -> LlmFailure:

@@ -88,7 +88,7 @@ class AgentHooks:
         loaded = self._loaded[name]
         instance, layers = loaded.instance, one.wanted.get(name)
         if layers:
-            new = made(loaded, (*loaded.layers, *layers))
+            new = made(loaded, (*loaded.layers, *layers), self._harness.secrets)
             self._note(new.notes)
             instance = one.instances[name] = new.instance
         attempt(loaded.info, partial(one.hooks.check, instance, name))

@@ -14,6 +14,7 @@ from dsh_core.hooks.blame import is_stop
 from dsh_core.plugins.discovery import Found
 from dsh_core.plugins.info import PluginInfo, StartError
 from dsh_core.plugins.settings import Placed, build, merge
+from dsh_core.secrets import Secrets
 
 R = TypeVar("R")
 
@@ -55,7 +56,7 @@ def imported(info: PluginInfo, found: Found) -> object:
     return target
 
 
-def made(loaded: Loaded, layers: Sequence[Placed]) -> Made:
+def made(loaded: Loaded, layers: Sequence[Placed], secrets: Secrets) -> Made:
     """Make the object to register: a module or an object as it is, a class constructed.
 
     Raises `ConfigError` for settings that do not fit, `StartError` for what the class raises.
@@ -69,6 +70,7 @@ def made(loaded: Loaded, layers: Sequence[Placed]) -> Made:
     try:
         values, notes = merge(settings_class, info.name, layers)
         settings = build(settings_class, info.name, values, layers)
+        secrets.add_from(settings)
     except ConfigError:
         raise
     except Exception as error:

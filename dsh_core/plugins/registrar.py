@@ -184,7 +184,7 @@ class Plugins:
 
     def _make(self, name: str) -> None:
         loaded = self._loaded[name]
-        new = made(loaded, loaded.layers)
+        new = made(loaded, loaded.layers, self.harness.secrets)
         loaded.instance, loaded.info.settings = new.instance, new.settings
         self._note(new.notes)
 

@@ -26,7 +26,7 @@ class Shell:
     @hookimpl
     def tools_register(self, harness: Harness) -> Sequence[Tool]:
         """Give every agent the tools."""
-        return self._tools.build(secrets=harness.secrets)
+        return self._tools.build(holds_secret=harness.secrets.found_in)
 
     @hookimpl
     def agent_disposed(self, agent: Agent) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from dsh_core.execution import system_text
@@ -23,10 +23,6 @@ _AGAINST_QUIET = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE"})
 _SECRET_WORDS = frozenset({"KEY", "APIKEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-_SHORTEST_PART = 8
-"""A secret this long is recognised inside a value too, as in a URL; a shorter one would match by
-chance."""
-
 
 def ambient_environment() -> dict[str, str]:
     """Return the harness's own environment, decoded alike in every locale."""
@@ -37,7 +33,7 @@ def command_environment(
     ambient: Mapping[str, str],
     *,
     keep: Collection[str],
-    secrets: Collection[str],
+    holds_secret: Callable[[str], bool],
     session_id: str,
     cwd: Path,
 ) -> dict[str, str]:
@@ -46,7 +42,7 @@ def command_environment(
     Args:
         ambient: What the harness has.
         keep: Names that are passed on whatever they look like.
-        secrets: Values the harness uses; a variable that holds one is left out.
+        holds_secret: Tells which values hold a secret of the harness; they are left out.
         session_id: Becomes `DSH_SESSION_ID`.
         cwd: Becomes `DSH_CWD`, and `PWD`, which is the harness's otherwise.
 
@@ -54,8 +50,7 @@ def command_environment(
     passed = {
         name: value
         for name, value in ambient.items()
-        if name in keep
-        or not (name in _AGAINST_QUIET or names_secret(name) or _holds(value, secrets))
+        if name in keep or not (name in _AGAINST_QUIET or names_secret(name) or holds_secret(value))
     }
     passed.pop("OLDPWD", None)
     facts = {"DSH_SESSION_ID": session_id, "DSH_CWD": str(cwd), "PWD": str(cwd)}
@@ -66,11 +61,3 @@ def names_secret(name: str) -> bool:
     """Whether a word of the name says that the value is a secret: `apiKey`, not `KEYBOARD`."""
     words = (word.upper() for word in _WORD.findall(name))
     return any(word in _SECRET_WORDS or word.removesuffix("S") in _SECRET_WORDS for word in words)
-
-
-def _holds(value: str, secrets: Collection[str]) -> bool:
-    return any(
-        secret == value or (len(secret) >= _SHORTEST_PART and secret in value)
-        for secret in secrets
-        if secret
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,11 +76,11 @@ class ShellTools:
         self._local = LocalExecutor()
         self._open: set[Jobs] = set()
         self._closing: set[asyncio.Task[None]] = set()
-        self._secrets: Callable[[], Collection[str]] = frozenset
+        self._holds_secret: Callable[[str], bool] = lambda value: False
 
-    def build(self, secrets: Callable[[], Collection[str]]) -> Sequence[Tool]:
-        """Return the tools. `secrets` tells what no command may find in its environment."""
-        self._secrets = secrets
+    def build(self, holds_secret: Callable[[str], bool]) -> Sequence[Tool]:
+        """Return the tools. `holds_secret` tells which values no command may get."""
+        self._holds_secret = holds_secret
         settings = self._settings
         text = _DESCRIPTION.format(
             shell=settings.shell, timeout=self._timeout(None), most=settings.max_timeout_seconds
@@ -238,7 +238,7 @@ class ShellTools:
         environment = command_environment(
             ambient_environment(),
             keep=self._settings.keep_env,
-            secrets=self._secrets(),
+            holds_secret=self._holds_secret,
             session_id=agent.id,
             cwd=cwd,
         )

@@ -15,6 +15,7 @@ import pytest
 from dsh_core.agents import Stash
 from dsh_core.outcome import ToolOutput
 from dsh_core.policy import Call
+from dsh_core.secrets import Secrets
 from dsh_core.tools import Tool, ToolContext
 from dsh_shell.settings import Settings
 from dsh_shell.tools import ShellTools
@@ -53,7 +54,7 @@ class Shell:
         self.agent = FakeAgent(cwd)
         self.spill = spill
         self.progress: list[str] = []
-        built = self.shell_tools.build(lambda: secrets)
+        built = self.shell_tools.build(Secrets(secrets).found_in)
         self.tools: dict[str, Tool] = {tool.name: tool for tool in built}
 
     async def __call__(self, command: str, **arguments: Any) -> ToolOutput:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dsh_core import Secrets
 from dsh_shell.environment import ambient_environment, command_environment, names_secret
 
 
@@ -13,7 +14,11 @@ def environment(
     ambient: dict[str, str], *, keep: tuple[str, ...] = (), secrets: tuple[str, ...] = ()
 ) -> dict[str, str]:
     return command_environment(
-        ambient, keep=keep, secrets=secrets, session_id="s-1", cwd=Path("/work")
+        ambient,
+        keep=keep,
+        holds_secret=Secrets(secrets).found_in,
+        session_id="s-1",
+        cwd=Path("/work"),
     )
 
 

@@ -31,7 +31,7 @@ async def main(command, cwd):
     if limit_kib := int(os.environ.get("LIMIT_KIB", 0)):
         resource.setrlimit(resource.RLIMIT_AS, (limit_kib * 1024,) * 2)
     tools = ShellTools(Settings(spill_limit_bytes=1_000_000))
-    bash = tools.build(frozenset)[0]
+    bash = tools.build(lambda value: False)[0]
     agent = SimpleNamespace(
         id="s", cwd=cwd, stash=Stash(), hooks=SimpleNamespace(waterfall=ask)
     )

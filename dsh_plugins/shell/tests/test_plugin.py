@@ -15,7 +15,7 @@ import pluggy
 import yaml
 
 import dsh_shell
-from dsh_core import TRUSTED_ONLY, hookspecs
+from dsh_core import TRUSTED_ONLY, Secrets, hookspecs
 from dsh_core.execution import Survivor
 from dsh_core.plugins.settings import marked
 from dsh_shell import Shell
@@ -42,7 +42,7 @@ def test_every_hook_it_implements_exists() -> None:
 def test_it_registers_its_tools() -> None:
     manager = plugin_manager()
     manager.register(Shell(settings=Shell.Settings()))
-    (tools,) = manager.hook.tools_register(harness=SimpleNamespace(secrets=frozenset))
+    (tools,) = manager.hook.tools_register(harness=SimpleNamespace(secrets=Secrets()))
     assert [tool.name for tool in tools] == ["bash", "bash_output", "bash_kill"]
 
 
@@ -50,9 +50,9 @@ async def test_it_asks_the_harness_for_its_secrets_at_every_call(
     shell: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("INNOCENT", "rotated-secret")
-    secrets: set[str] = set()
+    secrets = Secrets()
     plugin = Shell(settings=Shell.Settings())
-    harness = SimpleNamespace(secrets=lambda: frozenset(secrets))
+    harness = SimpleNamespace(secrets=secrets)
     (bash, *_) = plugin.tools_register(harness)  # type: ignore[arg-type]
     context = shell.context("bash", {})
     command = "echo ${INNOCENT:-nothing}"
@@ -64,7 +64,7 @@ async def test_it_asks_the_harness_for_its_secrets_at_every_call(
 
 async def test_what_an_agent_left_running_is_gone_when_the_harness_has_stopped(shell: Any) -> None:
     plugin = Shell(settings=Shell.Settings(grace_seconds=0.2))
-    (bash, *_) = plugin.tools_register(SimpleNamespace(secrets=frozenset))  # type: ignore[arg-type]
+    (bash, *_) = plugin.tools_register(SimpleNamespace(secrets=Secrets()))  # type: ignore[arg-type]
     context = shell.context("bash", {})
     await bash.function(command="sleep 300 &", ctx=context)
     await bash.function(command="sleep 300", run_in_background=True, ctx=context)
