@@ -40,7 +40,7 @@ _HOMES = {
     "dsh_core.marks": "OnError collect emit hookimpl parallel waterfall",
     "dsh_core.messages": "AgentSource Message PluginSource Source UserSource",
     "dsh_core.outcome": "ToolOutput",
-    "dsh_core.plugins": "ADD TRUSTED_ONLY PluginInfo",
+    "dsh_core.plugins": "ADD TRUSTED_ONLY UNTRUSTED_OK PluginInfo",
     "dsh_core.policy": "Approval ApprovalRequest Call Effect Verdict only_reads",
     "dsh_core.request": "Assembly Request Retry Section ToolSchema",
     "dsh_core.secret": "Secret",

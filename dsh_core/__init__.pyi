@@ -70,6 +70,7 @@ from dsh_core.messages import UserSource as UserSource
 from dsh_core.outcome import ToolOutput as ToolOutput
 from dsh_core.plugins import ADD as ADD
 from dsh_core.plugins import TRUSTED_ONLY as TRUSTED_ONLY
+from dsh_core.plugins import UNTRUSTED_OK as UNTRUSTED_OK
 from dsh_core.plugins import PluginInfo as PluginInfo
 from dsh_core.policy import Approval as Approval
 from dsh_core.policy import ApprovalRequest as ApprovalRequest

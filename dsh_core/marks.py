@@ -150,5 +150,9 @@ class SettingMark:
 
 ADD: Final = SettingMark("ADD")
 """The field's lists add up over all layers; no layer removes an entry."""
+UNTRUSTED_OK: Final = SettingMark("UNTRUSTED_OK")
+"""The field counts in a project file the user has not trusted: no value of it can loosen anything,
+as of a list of rules that add and only forbid. Without this mark it does not count there."""
 TRUSTED_ONLY: Final = SettingMark("TRUSTED_ONLY")
-"""The field is ignored in a project file the user has not trusted."""
+"""The field is ignored in a project file the user has not trusted. That is so for every field
+without a mark; this one says it aloud, and guards a field inside one that is `UNTRUSTED_OK`."""

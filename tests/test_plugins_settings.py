@@ -11,16 +11,9 @@ import pytest
 
 from dsh_core.config.model import Layer
 from dsh_core.errors import ConfigError
-from dsh_core.plugins.settings import (
-    ADD,
-    TRUSTED_ONLY,
-    build,
-    field_names,
-    json_schema,
-    marked,
-    merge,
-    placed,
-)
+from dsh_core.marks import ADD, TRUSTED_ONLY, UNTRUSTED_OK
+from dsh_core.plugins.settings import admit, build, json_schema, merge, placed
+from dsh_core.plugins.trusting import field_names, marked
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,7 +24,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Data:
-    deny: Annotated[list[str], ADD] = dataclasses.field(default_factory=list)
+    deny: Annotated[list[str], ADD, UNTRUSTED_OK] = dataclasses.field(default_factory=list)
     mode: Annotated[str, TRUSTED_ONLY] = "ask"
     timeout_seconds: float = 1.0
     version: str = "1"
@@ -42,7 +35,7 @@ class Data:
 
 class Model(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
-    deny: Annotated[list[str], ADD] = []
+    deny: Annotated[list[str], ADD, UNTRUSTED_OK] = []
     mode: Annotated[str, TRUSTED_ONLY] = "ask"
     timeout_seconds: float = 1.0
     version: str = "1"
@@ -59,9 +52,8 @@ def layer(source: str, values: Any, **options: Any) -> Layer:
 
 
 def made(kind: type[Any], *layers: Layer, prefix: str = "plugins.p") -> Any:
-    given = placed(prefix, layers)
-    values, _ = merge(kind, "p", given)
-    return build(kind, "p", values, given)
+    given, _ = admit(kind, "p", placed(prefix, layers))
+    return build(kind, "p", merge(kind, given), given)
 
 
 def refused(kind: type[Any], *layers: Layer, prefix: str = "plugins.p") -> str:
@@ -107,18 +99,39 @@ def test_what_is_no_list_cannot_replace_rules_that_add_up(kind: type[Any], value
 
 
 @BOTH
-def test_guarded_fields_of_an_untrusted_file_are_ignored_with_a_note(kind: type[Any]) -> None:
+def test_an_untrusted_file_gives_marked_fields_only_and_is_told_of_the_others(
+    kind: type[Any],
+) -> None:
+    mine = {"mode": "allow", "deny": ["Bash"], "timeout_seconds": 2}
+    theirs = {"mode": "off", "deny": ["Edit"], "timeout_seconds": 9, "limits": {"memory": 7}}
+    lines = {"mode": 7, "limits": 8, "timeout_seconds": 9}
     layers = placed(
-        "plugins.p",
-        [
-            layer("user.yaml", {"mode": "allow"}),
-            layer("dsh.yaml", {"mode": "off", "tags": ["t"]}, trusted=False, lines={"mode": 7}),
-        ],
+        "plugins.p", [layer("user.yaml", mine), layer("x", theirs, trusted=False, lines=lines)]
     )
-    values, notes = merge(kind, "p", layers)
-    assert values == {"mode": "allow", "tags": ["t"]}
-    (note,) = notes
-    assert note.startswith("dsh.yaml:7: plugins.p.mode is ignored until you trust this folder")
+    kept, notes = admit(kind, "p", layers)
+    assert merge(kind, kept) == {"mode": "allow", "deny": ["Bash", "Edit"], "timeout_seconds": 2}
+    said = "is ignored until you trust this folder (dsh trust)"
+    assert sorted(notes) == [
+        f"x:7: plugins.p.mode {said}",
+        f"x:8: plugins.p.limits {said}",
+        f"x:9: plugins.p.timeout_seconds {said}",
+    ]
+
+
+@BOTH
+def test_a_mistake_is_not_looked_for_in_what_is_ignored(kind: type[Any]) -> None:
+    message = refused(
+        kind,
+        layer("user.yaml", {"timeout_seconds": "soon"}),
+        layer("dsh.yaml", {"timeout_seconds": 3}, trusted=False),
+    )
+    assert message.startswith("user.yaml: plugins.p.timeout_seconds: ")
+
+
+@BOTH
+def test_an_unknown_key_of_an_untrusted_file_is_still_a_mistake(kind: type[Any]) -> None:
+    message = refused(kind, layer("dsh.yaml", {"dney": []}, trusted=False))
+    assert "Did you mean 'deny'?" in message
 
 
 @BOTH
@@ -269,6 +282,7 @@ def test_another_kind_of_class_is_refused() -> None:
 def test_marks_are_read_from_annotations(kind: type[Any]) -> None:
     assert marked(kind, ADD) == {"deny"}
     assert marked(kind, TRUSTED_ONLY) == {"mode"}
+    assert marked(kind, UNTRUSTED_OK) == {"deny"}
     assert (repr(ADD), repr(TRUSTED_ONLY)) == ("ADD", "TRUSTED_ONLY")
 
 

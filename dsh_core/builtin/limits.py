@@ -7,13 +7,13 @@ import contextlib
 import json
 from collections.abc import Generator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from dsh_core.agents import StashKey
 from dsh_core.content import Text
 from dsh_core.errors import AgentDisposedError
 from dsh_core.events import ContextMessage, LimitReached, TurnEndReason
-from dsh_core.marks import TRUSTED_ONLY, hookimpl
+from dsh_core.marks import hookimpl
 from dsh_core.messages import PluginSource
 
 if TYPE_CHECKING:
@@ -37,24 +37,21 @@ METER: StashKey[_Meter] = StashKey("limits.meter")
 
 
 class Limits:
-    """Budgets per turn. A reached one ends the turn with reason `limit`.
-
-    A project's file sets them only once the user trusts it: they are the user's money.
-    """
+    """Budgets per turn. A reached one ends the turn with reason `limit`."""
 
     @dataclass(frozen=True, slots=True)
     class Settings:
         """Budgets of one turn; None = none."""
 
-        max_steps: Annotated[int | None, TRUSTED_ONLY] = 200
+        max_steps: int | None = 200
         """Model calls; a coding task rarely takes a hundred."""
-        max_tokens: Annotated[int | None, TRUSTED_ONLY] = None
+        max_tokens: int | None = None
         """Tokens of all requests, cached ones included."""
-        max_seconds: Annotated[float | None, TRUSTED_ONLY] = None
+        max_seconds: float | None = None
         """Wall-clock time; also ends a stream or a tool that is running."""
-        max_repeats: Annotated[int | None, TRUSTED_ONLY] = 8
+        max_repeats: int | None = 8
         """Identical tool calls in a row; the model is warned at half of it."""
-        tool_seconds: Annotated[float | None, TRUSTED_ONLY] = 1800.0
+        tool_seconds: float | None = 1800.0
         """How long a call may run whose tool sets no timeout of its own."""
 
         def __post_init__(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dsh_core.marks import ADD, TRUSTED_ONLY, UNTRUSTED_OK
 from dsh_core.plugins.info import PluginInfo
 from dsh_core.plugins.registrar import Plugins
-from dsh_core.plugins.settings import ADD, TRUSTED_ONLY
 
-__all__ = ["ADD", "TRUSTED_ONLY", "PluginInfo", "Plugins"]
+__all__ = ["ADD", "TRUSTED_ONLY", "UNTRUSTED_OK", "PluginInfo", "Plugins"]

@@ -13,7 +13,7 @@ from dsh_core.hooks import Hooks
 from dsh_core.hooks.blame import is_stop
 from dsh_core.plugins.discovery import Found
 from dsh_core.plugins.info import PluginInfo, StartError
-from dsh_core.plugins.settings import Placed, build, merge
+from dsh_core.plugins.settings import Placed, admit, build, merge
 from dsh_core.secrets import Secrets
 
 R = TypeVar("R")
@@ -68,8 +68,8 @@ def made(loaded: Loaded, layers: Sequence[Placed], secrets: Secrets) -> Made:
         _refuse_settings(info.name, target, layers)
         return Made(attempt(info, target) if is_class else target, None, ())
     try:
-        values, notes = merge(settings_class, info.name, layers)
-        settings = build(settings_class, info.name, values, layers)
+        layers, notes = admit(settings_class, info.name, layers)
+        settings = build(settings_class, info.name, merge(settings_class, layers), layers)
         secrets.add_from(settings)
     except ConfigError:
         raise

@@ -1,8 +1,8 @@
 """A plugin's settings: layers merged by the rules of the configuration, then validated.
 
 A plugin declares `Settings`, a frozen dataclass or a pydantic model. Fields are marked with
-`Annotated[…, ADD]` (lists that add up over all layers) and `Annotated[…, TRUSTED_ONLY]` (ignored in
-a project file the user has not trusted).
+`Annotated[…, ADD]` (lists that add up over all layers) and `Annotated[…, UNTRUSTED_OK]` (counts in
+a project file the user has not trusted; the others do not, `dsh_core.plugins.trusting`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, get_type_hints
+from typing import Any, Final, NamedTuple
 
 from dsh_core.config.model import Layer
 from dsh_core.errors import ConfigError, error_chain
-from dsh_core.marks import ADD, TRUSTED_ONLY, SettingMark
+from dsh_core.marks import ADD
+from dsh_core.plugins.trusting import admitted, field_names, marked
 
 _TEXT_ERRORS = ("string_type", "string_sub_type")
 _PLUGIN_ERRORS = ("value_error", "assertion_error")
@@ -56,56 +57,62 @@ def placed(prefix: str, layers: Iterable[Layer]) -> tuple[Placed, ...]:
     return tuple(Placed(prefix, layer) for layer in layers)
 
 
-def field_names(settings: type[Any]) -> tuple[str, ...]:
-    """Return the fields of a Settings class. Raises `TypeError` for another kind of class."""
-    if dataclasses.is_dataclass(settings):
-        return tuple(field.name for field in dataclasses.fields(settings) if field.init)
-    fields = getattr(settings, "model_fields", None)
-    if not isinstance(fields, Mapping):
-        raise TypeError("Settings must be a dataclass or a pydantic model")
-    return tuple(fields)
-
-
-def marked(settings: type[Any], mark: SettingMark) -> frozenset[str]:
-    """Return the fields that carry a mark."""
-    hints = get_type_hints(settings, include_extras=True)
-    return frozenset(
-        name
-        for name in field_names(settings)
-        if any(each is mark for each in getattr(hints[name], "__metadata__", ()))
-    )
-
-
-def merge(
+def admit(
     settings: type[Any], plugin: str, layers: Sequence[Placed]
-) -> tuple[dict[str, Any], list[str]]:
-    """Merge layers, weakest first; return the values and one note for each ignored field.
+) -> tuple[tuple[Placed, ...], list[str]]:
+    """Return the layers without what untrusted ones may not say, and a note for each such value.
 
-    Mappings merge by key, scalars and lists replace, fields marked `ADD` add.
-    Raises `ConfigError` for an unknown field, with the nearest one, and for an `ADD` field that is
-    no list.
+    Raises `ConfigError` for an unknown field, with the nearest one, in trusted layers or not.
     """
     known = field_names(settings)
-    add, guarded = marked(settings, ADD), marked(settings, TRUSTED_ONLY)
-    values: dict[str, Any] = {}
+    kept: list[Placed] = []
     notes: list[str] = []
     for one in layers:
-        for name, value in (one.layer.values or {}).items():
-            if name not in known:
-                raise _unknown(plugin, one, name, known)
-            if name in guarded and not one.layer.trusted:
-                notes.append(_untrusted(one.where((name,))))
-            elif name in add:
-                values[name] = _added(values.get(name, []), value, one.where((name,)))
-            else:
-                values[name] = merged_value(values.get(name), value)
-    return values, notes
+        unknown = next((name for name in one.layer.values or {} if name not in known), None)
+        if unknown is not None:
+            raise _unknown(plugin, one, unknown, known)
+        if one.layer.values and not one.layer.trusted:
+            values, ignored = admitted(settings, one.layer.values)
+            notes.extend(ignored_line(one.where(path)) for path in ignored)
+            one = Placed(one.prefix, dataclasses.replace(one.layer, values=values))
+        kept.append(one)
+    return tuple(kept), notes
 
 
-def _untrusted(where: str) -> str:
+def admit_nothing(layers: Sequence[Placed]) -> tuple[tuple[Placed, ...], list[str]]:
+    """Return the layers without untrusted settings, of a plugin whose fields nobody knows."""
+    kept: list[Placed] = []
+    notes: list[str] = []
+    for one in layers:
+        if one.layer.values and not one.layer.trusted:
+            notes.extend(ignored_line(one.where((name,))) for name in one.layer.values)
+            one = Placed(one.prefix, dataclasses.replace(one.layer, values={}))
+        kept.append(one)
+    return tuple(kept), notes
+
+
+def ignored_line(where: str) -> str:
+    """Say that something in an untrusted file does not count."""
     from dsh_core.config.trust import UNTIL_TRUSTED
 
     return f"{where} is ignored {UNTIL_TRUSTED}"
+
+
+def merge(settings: type[Any], layers: Sequence[Placed]) -> dict[str, Any]:
+    """Merge admitted layers, weakest first.
+
+    Mappings merge by key, scalars and lists replace, fields marked `ADD` add. Raises `ConfigError`
+    for an `ADD` field that is no list.
+    """
+    add = marked(settings, ADD)
+    values: dict[str, Any] = {}
+    for one in layers:
+        for name, value in (one.layer.values or {}).items():
+            if name in add:
+                values[name] = _added(values.get(name, []), value, one.where((name,)))
+            else:
+                values[name] = merged_value(values.get(name), value)
+    return values
 
 
 def merged_value(old: Any, new: Any) -> Any:
@@ -267,16 +274,3 @@ def _unknown(plugin: str, one: Placed, name: str, known: Sequence[str]) -> Confi
 
 def _dotted(path: Sequence[Any]) -> str:
     return ".".join(map(str, path))
-
-
-__all__ = [
-    "ADD",
-    "TRUSTED_ONLY",
-    "Placed",
-    "SettingMark",
-    "build",
-    "field_names",
-    "json_schema",
-    "marked",
-    "merge",
-]

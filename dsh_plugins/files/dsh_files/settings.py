@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Literal
-
-from dsh_core import TRUSTED_ONLY
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Limits of the file tools and where they may go."""
 
-    allow: Annotated[tuple[str, ...], TRUSTED_ONLY] = ()
+    allow: tuple[str, ...] = ()
     """Folders the tools may use besides the agent's working directory; `~` and paths relative to
     that directory work, `/` allows everything. Empty: an agent stays in its project."""
 

@@ -1,13 +1,11 @@
 import ast
 import inspect
 from itertools import pairwise
-from typing import get_type_hints
 
 import pydantic
 import pytest
 
 import dsh_files.settings
-from dsh_core import TRUSTED_ONLY
 from dsh_files.settings import Settings
 
 
@@ -16,14 +14,6 @@ from dsh_files.settings import Settings
 def test_a_limit_that_is_not_positive_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"{name} must be more than 0, not {value}"):
         Settings(**{name: value})
-
-
-def test_where_agents_may_go_counts_only_from_trusted_files():
-    hints = get_type_hints(Settings, include_extras=True)
-    marked = [
-        name for name, hint in hints.items() if TRUSTED_ONLY in getattr(hint, "__metadata__", ())
-    ]
-    assert marked == ["allow"]
 
 
 def test_what_yaml_holds_becomes_settings():

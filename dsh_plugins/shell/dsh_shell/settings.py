@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
-
-from dsh_core import TRUSTED_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,7 @@ class Settings:
     """Bytes of a longer stream that are saved, raw, to a private file: bounds the disk a runaway
     command can fill."""
 
-    keep_env: Annotated[tuple[str, ...], TRUSTED_ONLY] = ()
+    keep_env: tuple[str, ...] = ()
     """Names of variables that commands get although they look like secrets, as in `NPM_TOKEN`."""
 
     enable_background: bool = True
@@ -38,7 +35,7 @@ class Settings:
     max_jobs: int = 10
     """Jobs an agent may have running at a time: more is a model that lost count."""
 
-    shell: Annotated[str, TRUSTED_ONLY] = "bash"
+    shell: str = "bash"
     """The shell, called as `SHELL -c COMMAND`: a name on PATH, or a path."""
 
     def __post_init__(self) -> None:

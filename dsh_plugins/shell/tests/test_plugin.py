@@ -15,9 +15,8 @@ import pluggy
 import yaml
 
 import dsh_shell
-from dsh_core import TRUSTED_ONLY, Secrets, hookspecs
+from dsh_core import Secrets, hookspecs
 from dsh_core.execution import Survivor
-from dsh_core.plugins.settings import marked
 from dsh_shell import Shell
 from dsh_shell.capture import Excerpt
 from dsh_shell.render import command_text
@@ -87,10 +86,6 @@ def test_its_entry_point_names_the_class() -> None:
     module, _, name = project["entry-points"]["dsh"]["shell"].partition(":")
     assert getattr(import_module(module), name) is dsh_shell.Shell
     assert project["name"] == "dsh-shell"
-
-
-def test_settings_that_weaken_a_boundary_are_for_trusted_files_only() -> None:
-    assert marked(Shell.Settings, TRUSTED_ONLY) == {"keep_env", "shell"}
 
 
 def test_the_settings_in_the_readme_are_the_defaults() -> None:
