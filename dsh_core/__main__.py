@@ -1,4 +1,9 @@
-"""`python -m dsh_core` and the console script `dsh`."""
+"""`python -m dsh_core` and the console script `dsh`.
+
+In a folder of others only the console script and `python -I -m dsh_core` are safe. A plain
+`python -m` searches the working directory first: its `dsh_core`, or a `typing.py` that Python needs
+to find ours, has run before a line of this file.
+"""
 
 from __future__ import annotations
 
@@ -13,5 +18,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # `python -m` puts the working directory there: a repository's code would run
+    if not sys.flags.safe_path:
+        sys.path.pop(0)  # the working directory: what is imported from here on is not a repository's
     sys.exit(main())

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from program import Shell
+from program import DSH, Shell
 
 from dsh_core import __version__
 
@@ -24,6 +24,47 @@ def test_the_module_is_the_same_program(dsh: Shell) -> None:
     )
 
     assert done.stdout == f"dsh {__version__}\n"
+
+
+@pytest.fixture
+def hostile(dsh: Shell) -> Shell:
+    """A folder whose modules shadow dsh's and Python's own, and that holds a plugin."""
+    for name in (*sys.stdlib_module_names, "dsh_core/__init__", "dsh_core/__main__", "yaml", "evil"):
+        dsh.write(f"{name}.py", f"import os\nos.write(1, b'hostile {name}')\nos._exit(66)\n")
+    info = "evil-1.0.dist-info"
+    dsh.write(f"{info}/METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    dsh.write(f"{info}/entry_points.txt", "[dsh]\nevil = evil\n[dsh.commands]\nshout = evil:e\n")
+    return dsh
+
+
+@pytest.mark.parametrize("start", [[], [sys.executable, "-P", "-m", "dsh_core"]])
+def test_in_a_hostile_folder_nothing_of_it_is_imported(hostile: Shell, start: list[str]) -> None:
+    command = [*(start or [str(DSH)]), "plugins", "--json"]
+    environ = hostile.environment()
+    done = subprocess.run(command, cwd=hostile.work, env=environ, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "evil" not in {plugin["name"] for plugin in json.loads(done.stdout)}
+
+
+def test_isolated_python_is_safe_even_where_pythonpath_names_the_folder(hostile: Shell) -> None:
+    command = [sys.executable, "-I", "-m", "dsh_core", "--version"]
+    environ = {**hostile.environment(), "PYTHONPATH": f":{hostile.work}:."}
+    done = subprocess.run(command, cwd=hostile.work, env=environ, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (0, f"dsh {__version__}\n")
+
+
+@pytest.mark.parametrize("options", [["-P"], []])
+def test_the_module_keeps_the_entries_of_pythonpath(dsh: Shell, options: list[str]) -> None:
+    dsh.write("site/extra-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: extra\n")
+    dsh.write("site/extra-1.0.dist-info/entry_points.txt", "[dsh.commands]\nshout = extra:shout\n")
+    dsh.env["PYTHONPATH"] = str(dsh.work / "site")
+    command = [sys.executable, *options, "-m", "dsh_core", "--help"]
+    environ = dsh.environment()
+    done = subprocess.run(command, cwd=dsh.home, env=environ, capture_output=True, text=True)
+
+    assert "shout        from extra" in done.stdout
 
 
 @pytest.mark.parametrize("argument", ["--version", "--help"])
