@@ -93,11 +93,11 @@ def events_page() -> str:
 
 
 def settings_page() -> str:
-    """The settings of the built-in and the first-party plugins, and what providers take."""
+    """The settings of the built-in and the first-party plugins, and what agents and providers take."""
     from dsh_core.builtin import BUILTIN_PLUGINS
 
     lines = ["# Settings", NOTE, "Those of plugins are written under `plugins.NAME` in `dsh.yaml`;"]
-    lines += ["[those of providers](#providers) stand at the end.", ""]
+    lines += ["those of [agents](#agents) and [providers](#providers) stand at the end.", ""]
     targets = {**BUILTIN_PLUGINS, "files": "dsh_files:Files", "shell": "dsh_shell:Shell"}
     for name, target in targets.items():
         module, _, attribute = target.partition(":")
@@ -115,14 +115,14 @@ def settings_page() -> str:
             kind = kind.replace("|", "\\|")
             lines.append(f"| `{field.name}` | `{kind}` | `{default}` | {docs[field.name]} |")
         lines.append("")
-    return "\n".join([*lines, *_providers()])
+    return "\n".join([*lines, *_sections()])
 
 
-def _providers() -> list[str]:
-    """What `providers.NAME` takes: the keys of all of them, then the options of each adapter."""
+def _sections() -> list[str]:
+    """What `agents.NAME` and `providers.NAME` take, then the options of each adapter."""
     from dsh_core.adapters import openai_chat, scripted
     from dsh_core.adapters.openai_chat.options import Options
-    from dsh_core.config.schema import ModelSection, ProviderSection
+    from dsh_core.config.schema import AgentSection, ModelSection, ProviderSection
 
     openai_docs = {**docstring_entries(Options, "Args"), "path": PATH_OPTION}
     for field in dataclasses.fields(Options):
@@ -130,6 +130,7 @@ def _providers() -> list[str]:
             openai_docs[field.name] += f" Default `{field.default}`."
     scripted_docs = docstring_entries(scripted.open_scripted, "Options")
     tables = (
+        ("agents", "Written under `agents.NAME`.", field_docs(AgentSection)),
         ("providers", "Written under `providers.NAME`.", field_docs(ProviderSection)),
         ("models of a provider", "Under `providers.NAME.models.MODEL`.", field_docs(ModelSection)),
         _options_of(openai_chat.FACTORY, openai_docs),

@@ -207,6 +207,7 @@ class Harness:
             system_prompt=definition.system_prompt,
             tools=definition.tools,
             parameters=dict(definition.parameters),
+            stream=definition.stream,
         )
 
     def missing_model(self) -> UserError:

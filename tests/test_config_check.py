@@ -15,7 +15,7 @@ from dsh_core.secret import Secret
             "agents:\n  a:\n    permisions: {deny: [x]}\n",
             "dsh.yaml:3:5: agents.a.permisions",
             "unknown key `permisions`",
-            "Allowed: model, system_prompt, tools, plugins, parameters, autostart. "
+            "Allowed: model, system_prompt, tools, plugins, parameters, stream, autostart. "
             "Settings of a plugin belong in agents.a.plugins.permission.",
         ),
         (

@@ -116,6 +116,7 @@ class Builder:
             tools=None if section.tools is None else tuple(section.tools),
             plugins=plugin_layers(self.sources, below=path),
             parameters=section.parameters,
+            stream=section.stream,
             autostart=section.autostart,
             where=self._source(path).position(path),
         )

@@ -53,6 +53,7 @@ class AgentDefinition:
         plugins: Plugin name → layers of overrides; an empty tuple never occurs. Code may give plain
             settings or False, as for `HarnessConfig`.
         parameters: Wire parameters of its requests.
+        stream: Whether its requests ask for a stream.
         autostart: Created when the harness starts.
         where: File and line, for messages.
     """
@@ -63,6 +64,7 @@ class AgentDefinition:
     tools: tuple[str, ...] | None = None
     plugins: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = True
     autostart: bool = False
     where: str | None = None
 

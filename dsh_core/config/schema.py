@@ -162,6 +162,10 @@ class AgentSection(Section):
     parameters: Parameters = {}
     """Wire parameters of its requests, stronger than the model's. Empty by default."""
 
+    stream: Flag = True
+    """Whether replies are asked for as a stream. On by default: text is shown as it comes, and a
+    silent connection is noticed early. `false` is for endpoints that cannot stream."""
+
     autostart: Flag = False
     """Whether it is created when the harness starts. Off by default: an agent that nobody talks to
     only costs memory."""

@@ -88,6 +88,7 @@ def _agent(agent: AgentDefinition) -> dict[str, Any]:
         "tools": None if agent.tools is None else list(agent.tools),
         "plugins": {name: _merged(each, (*path, name)) for name, each in agent.plugins.items()},
         "parameters": dict(agent.parameters),
+        "stream": agent.stream,
         "autostart": agent.autostart,
     }
 
