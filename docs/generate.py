@@ -93,7 +93,7 @@ def events_page() -> str:
 
 
 def settings_page() -> str:
-    """The settings of the built-in and the first-party plugins, and what agents and providers take."""
+    """The settings of the built-in and first-party plugins, of agents and of providers."""
     from dsh_core.builtin import BUILTIN_PLUGINS
 
     lines = ["# Settings", NOTE, "Those of plugins are written under `plugins.NAME` in `dsh.yaml`;"]

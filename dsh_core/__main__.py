@@ -19,5 +19,5 @@ def main() -> int:
 
 if __name__ == "__main__":
     if not sys.flags.safe_path:
-        sys.path.pop(0)  # the working directory: what is imported from here on is not a repository's
+        sys.path.pop(0)  # the working directory: from here on nothing of it is imported
     sys.exit(main())

@@ -29,7 +29,8 @@ def test_the_module_is_the_same_program(dsh: Shell) -> None:
 @pytest.fixture
 def hostile(dsh: Shell) -> Shell:
     """A folder whose modules shadow dsh's and Python's own, and that holds a plugin."""
-    for name in (*sys.stdlib_module_names, "dsh_core/__init__", "dsh_core/__main__", "yaml", "evil"):
+    ours = ("dsh_core/__init__", "dsh_core/__main__", "yaml", "evil")
+    for name in (*sys.stdlib_module_names, *ours):
         dsh.write(f"{name}.py", f"import os\nos.write(1, b'hostile {name}')\nos._exit(66)\n")
     info = "evil-1.0.dist-info"
     dsh.write(f"{info}/METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")

@@ -382,11 +382,11 @@ def test_a_retried_failure_is_said_once_in_json(dsh: Shell) -> None:
     assert "Warning" not in done.stderr
 
 
-@pytest.mark.parametrize(("setting", "asked"), [("", True), ("agents: {a: {stream: false}}", False)])
-def test_a_file_says_whether_replies_are_streamed(dsh: Shell, setting: str, asked: bool) -> None:
+@pytest.mark.parametrize(("text", "asked"), [("", True), ("agents: {a: {stream: false}}", False)])
+def test_a_file_says_whether_replies_are_streamed(dsh: Shell, text: str, asked: bool) -> None:
     with ModelServer.in_thread([model.reply("Whole.")]) as server:
         point_at(dsh, server)
-        done = dsh("run", "-c", str(dsh.write("mine.yaml", setting)), "Go.")
+        done = dsh("run", "-c", str(dsh.write("mine.yaml", text)), "Go.")
     (request,) = server.requests
 
     assert (done.returncode, done.stdout) == (0, "Whole.\n")
