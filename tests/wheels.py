@@ -23,6 +23,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = "dsh-core"
+TEMPLATE = "dsh_core/plugin_template/"
+"""In the wheel of the core: a plugin with tests, which are content there."""
 TIMEOUT_SECONDS = 300
 """For one command; the longest waits for downloads."""
 
@@ -85,6 +87,9 @@ DRIVES = {
         ],
         before={"greeting.txt": "hello world\n"},
         after={"greeting.txt": "goodbye world\n", "new.txt": "new\n"},
+    ),
+    "dsh-hello": Drive(
+        [calls("hello", name="Ada"), after("Good day, Ada!", say="Greeted.")],
     ),
     "dsh-invariants": PLAIN,  # it shows only where something else is broken
     "dsh-shell": Drive(
@@ -185,7 +190,7 @@ def check_content(distribution: Distribution, wheel: Path) -> None:
     package = distribution.package
     info = f"{package}-{distribution.version}.dist-info"
     with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
+        names = [n for n in archive.namelist() if not n.startswith(TEMPLATE)]
     for wanted in (f"{package}/__init__.py", f"{package}/py.typed", f"{info}/licenses/LICENSE"):
         expect(wanted in names, f"{wheel.name} lacks {wanted}")
     strange = [
@@ -224,6 +229,14 @@ class Installed:
         """Run the console script, without a key and without anything of this environment."""
         env = {"HOME": str(self._home), "PATH": f"{self.bin}{os.pathsep}{os.defpath}"}
         return run([self.bin / "dsh", *arguments], cwd=self.work, env=env)
+
+
+def check_new(installed: Installed) -> None:
+    """The template came with the wheel, and makes a plugin."""
+    installed.dsh("plugins", "new", "word_count")
+    made = installed.work / "dsh-word-count"
+    for name in ("pyproject.toml", "dsh_word_count/__init__.py", ".github/workflows/tests.yml"):
+        expect((made / name).is_file(), f"the new plugin lacks {name}")
 
 
 def check_version(installed: Installed, version: str) -> None:
@@ -280,6 +293,8 @@ def check_alone(report: Report, distribution: Distribution, dist: Path, folder: 
         return
     version = partial(check_version, installed, core.version)
     report.check(f"{name}: `dsh --version`", version)
+    if name == CORE:
+        report.check(f"{name}: `dsh plugins new`", partial(check_new, installed))
     report.check(f"{name}: `dsh plugins`", partial(check_plugins, installed, distribution))
     report.check(
         f"{name}: `dsh run` with its tools",

@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from dsh_core.cli.context import CliContext, say, show
 from dsh_core.cli.main import EXIT_FAILED, EXIT_OK, Parser
-from dsh_core.errors import ConfigError, UserError
+from dsh_core.errors import ConfigError
 from dsh_core.plugins.info import PluginInfo
+
+VERBS = {
+    "list": "List plugins and their state (the default).",
+    "info": "Tell about one plugin.",
+    "new": "Begin a plugin of your own from the template.",
+}
 
 
 def command(argv: Sequence[str], context: CliContext) -> int:
-    """List all plugins, or tell about one."""
-    parser = Parser(prog="dsh plugins", description="List plugins and their state.")
-    parser.add_argument("verb", nargs="?", choices=["list", "info"], default="list")
-    parser.add_argument("name", nargs="?")
+    """List all plugins, tell about one, or begin a new one."""
+    parser = Parser(prog="dsh plugins", description="List plugins and their state, or begin one.")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    for verb, text in VERBS.items():
+        one = verbs.add_parser(verb, help=text, description=text)
+        if verb != "list":
+            one.add_argument("name", metavar="NAME")
+        if verb == "new":
+            one.add_argument("--into", metavar="DIR", default=".", help="where; else here")
+        else:
+            one.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    if arguments.verb == "info":
-        if not arguments.name:
-            raise UserError("dsh plugins info needs a plugin's name")
-        return _info(arguments.name, context, as_json=arguments.json)
-    return _list(context, as_json=arguments.json)
+    match arguments.verb:
+        case "new":
+            return _new(arguments.name, context.cwd / arguments.into)
+        case "info":
+            return _info(arguments.name, context, as_json=arguments.json)
+        case _:
+            return _list(context, as_json=arguments.json)
+
+
+def _new(name: str, into: Path) -> int:
+    """Write a plugin and say what to do with it."""
+    from dsh_core.builtin import BUILTIN_PLUGINS
+    from dsh_core.cli.new_plugin import new_plugin
+
+    folder = new_plugin(name, into, taken=frozenset(BUILTIN_PLUGINS))
+    show(f"{folder} is a plugin that works. Next:")
+    show(f"  cd {shlex.quote(str(folder))}")
+    show("  python -m pip install -e '.[dev]'")
+    show("  python -m pytest")
+    return EXIT_OK
 
 
 def _list(context: CliContext, *, as_json: bool) -> int:
