@@ -65,7 +65,7 @@ class Drive:
     after: Mapping[str, str] = field(default_factory=dict)
 
 
-def calls(name: str, **arguments: Any) -> dict[str, Any]:
+def calls(name: str, /, **arguments: Any) -> dict[str, Any]:
     return {"calls": [{"name": name, "arguments": arguments}]}
 
 
