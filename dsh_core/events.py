@@ -131,6 +131,14 @@ class EventData(Tagged):
 
     __slots__ = ()
 
+    @property
+    def notice(self) -> str | None:
+        """What a front end that does not know the event shows of it, on one line; None = nothing.
+
+        An event type of a plugin overrides this to be seen by people.
+        """
+        return None
+
 
 @case("turn/start")
 class TurnStart(EventData):

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
+from dsh_core.codec import clean_text
 from dsh_core.errors import PluginError, UserError
-from dsh_core.request import Assembly, Section
+from dsh_core.messages import Message
+from dsh_core.request import Assembly, Request, Section
 
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
@@ -82,6 +84,45 @@ class Prompt:
         assembled.contributed = contributed
         return assembled
 
+    async def request(
+        self,
+        agent: Agent,
+        assembly: Assembly,
+        messages: tuple[Message, ...],
+        *,
+        turn: int = 0,
+        step: int = 0,
+    ) -> Request:
+        """Build a request as a step of the agent does, with every plugin's edits; logs nothing.
+
+        A plugin that asks the model about the conversation begins with it, and so shares the
+        provider's cached prefix. `turn` and `step` are 0 outside one. Raises `UserError` when no
+        model is chosen, `PluginError` for messages that are none.
+        """
+        options = agent.options
+        request = Request(
+            options.model or "",
+            messages,
+            system=clean_text(assembly.system),
+            tools=assembly.tools,
+            parameters=options.parameters,
+            stream=options.stream,
+            session_id=agent.session.id,
+        )
+
+        async def unchanged(agent: Agent, turn: int, step: int, request: Request) -> Request:
+            return request
+
+        built = await agent.hooks.waterfall(
+            hookspecs.agent_request, unchanged, agent=agent, turn=turn, step=step, request=request
+        )
+        if not built.model:
+            raise agent.harness.missing_model()
+        built.messages, built.tools = tuple(built.messages), tuple(built.tools)
+        if built.messages is not messages:
+            _check_messages(built)
+        return built
+
     async def _collect(self, agent: Agent) -> list[tuple[str, Section]]:
         is_on = agent.harness.plugins.is_on
         sections = [entry for entry in self._sections if is_on(entry[0], agent.hooks)]
@@ -91,6 +132,14 @@ class Prompt:
                 raise PluginError(plugin, "system_prompt_sections", _problem(answer))
             sections.extend((plugin, section) for section in answer)
         return sections
+
+
+def _check_messages(request: Request) -> None:
+    for message in request.messages:
+        if not isinstance(message, Message):
+            writer = request.changed_by.get("messages", "?")
+            text = f"put a {type(message).__name__} among the messages"
+            raise PluginError(writer, hookspecs.agent_request.__name__, text)
 
 
 def _problem(answer: object) -> str:

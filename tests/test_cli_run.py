@@ -470,3 +470,31 @@ def test_a_plugin_that_raises_outside_a_turn_is_one_message(dsh: Shell, body: st
     assert "'bad'" in done.stderr
     assert "Traceback" not in done.stderr
     assert (done.returncode == 0) == ("session_created" in body)
+
+
+def test_an_event_of_a_plugin_says_its_own_line(dsh: Shell) -> None:
+    text = (
+        "from dsh_core import EventData, case, hookimpl\n"
+        "@case('saver/saved')\n"
+        "class Saved(EventData):\n"
+        "    tokens: int\n"
+        "    @property\n"
+        "    def notice(self):\n"
+        "        return f'saved {self.tokens}\\x1b[31m\\nin all' if self.tokens else None\n"
+        "@hookimpl\n"
+        "async def agent_turn_start(agent):\n"
+        "    agent.session.append(Saved(7))\n"
+        "    agent.session.append(Saved(0))\n"
+    )
+    distribution(dsh.work / "site", "saver", {"saver": "saver"}, saver=text)
+    dsh.env["PYTHONPATH"] = str(dsh.work / "site")
+    with ModelServer.in_thread(default=model.reply("Done.")) as server:
+        point_at(dsh, server)
+        shown, quiet = dsh("run", "Go."), dsh("run", "--quiet", "Go.")
+
+    assert shown.stdout == quiet.stdout == "Done.\n"
+    (line,) = [line for line in shown.stderr.splitlines() if "saved" in line]
+    assert line.startswith("saved 7\\x1b")
+    assert "\x1b" not in line
+    assert "in all" not in line
+    assert "saved" not in quiet.stderr

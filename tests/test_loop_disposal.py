@@ -124,6 +124,55 @@ async def test_cancelled_maintenance_frees_the_agent() -> None:
         assert s.logged(TurnEnd) == [TurnEnd(1, Aborted("cancelled"))]
 
 
+async def test_an_abort_ends_maintenance_with_its_reason() -> None:
+    gate = Gate()
+    async with stage() as s:
+
+        async def maintain() -> str:
+            with pytest.raises(AgentError, match="ended early: aborted"):
+                async with s.agent.exclusive("x"):
+                    await gate.wait()
+            await asyncio.sleep(0)  # nothing of the cancellation is left
+            return "goes on"
+
+        maintaining = asyncio.ensure_future(maintain())
+        await gate.reached()
+        s.agent.send("waits")
+        s.agent.abort("enough")
+        assert await bounded(maintaining) == "goes on"
+        await bounded(s.agent.when_idle())
+
+        assert [end.reason for end in s.logged(TurnEnd)] == [Aborted("enough"), Completed()]
+
+
+async def test_maintenance_may_abort_itself() -> None:
+    async with stage() as s:
+        with pytest.raises(AgentError, match="ended early: aborted"):
+            async with s.agent.exclusive("x"):
+                s.agent.abort("enough")
+        await asyncio.sleep(0)
+
+        assert s.logged(TurnEnd) == [TurnEnd(1, Aborted("enough"))]
+
+
+async def test_a_caller_that_is_cancelled_beside_an_abort_stays_cancelled() -> None:
+    gate = Gate()
+    async with stage() as s:
+
+        async def maintain() -> None:
+            async with s.agent.exclusive("x"):
+                await gate.wait()
+
+        maintaining = asyncio.ensure_future(maintain())
+        await gate.reached()
+        s.agent.abort("enough")
+        maintaining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await maintaining
+
+        assert s.logged(TurnEnd) == [TurnEnd(1, Aborted("enough"))]
+
+
 # ------------------------------------------------------------------------------------ dispose
 
 
@@ -247,25 +296,29 @@ async def test_a_run_on_an_agent_that_is_disposed_ends() -> None:
             await bounded(second)
 
 
-async def test_dispose_waits_for_maintenance() -> None:
-    gate = Gate()
+async def test_dispose_ends_maintenance_and_waits_for_what_it_still_does() -> None:
+    gate, cleanup = Gate(), Gate()
     async with stage() as s:
         agent = s.agent
 
         async def maintain() -> None:
             async with agent.exclusive("x"):
-                await gate.wait()
+                try:
+                    await gate.wait()
+                finally:
+                    await cleanup.wait()
 
         maintaining = asyncio.ensure_future(maintain())
         await gate.reached()
         disposing = asyncio.ensure_future(agent.dispose())
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await cleanup.reached()
         assert agent.status == "idle"
-        gate.open()
-        await bounded(asyncio.gather(disposing, maintaining))
+        cleanup.open()
+        await bounded(disposing)
+        with pytest.raises(AgentError, match="maintenance: ended early: disposed"):
+            await maintaining
 
-        assert s.logged(TurnEnd) == [TurnEnd(1, Completed())]
+        assert s.logged(TurnEnd) == [TurnEnd(1, Disposed())]
 
 
 async def test_a_lock_that_cannot_be_released_keeps_nobody_from_disposing() -> None:

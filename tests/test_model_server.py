@@ -272,3 +272,36 @@ def test_a_server_that_was_not_started_says_so():
         _ = ModelServer().base_url
     with pytest.raises(RuntimeError, match="was not started"):
         ModelServer().wait_until(lambda: True)
+
+
+# ------------------------------------------------------------------------------- the window
+
+
+async def test_a_request_beyond_the_window_is_refused_and_uses_up_no_behaviour():
+    large = {**BODY, "messages": [{"role": "user", "content": "x" * 4000}]}
+    async with serving([reply("fits")], window_tokens=500) as (server, client):
+        refused = await post(client, large)
+        answered = await post(client, BODY)
+
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
+    assert f"{server.requests[0].tokens} tokens" in refused.json()["error"]["message"]
+    assert answered.json()["choices"][0]["message"]["content"] == "fits"
+    assert [request.behaviour for request in server.requests] == ["context_overflow", "reply"]
+    server.assert_consumed()
+
+
+async def test_with_a_window_replies_report_what_was_counted():
+    script = [reply("y" * 40), reply("z", usage={"prompt_tokens": 7})]
+    async with serving(script, window_tokens=500) as (server, client):
+        counted = (await post(client, BODY)).json()["usage"]
+        given = (await post(client, BODY)).json()["usage"]
+
+    tokens = server.requests[0].tokens
+    assert tokens == len(server.requests[0].raw) // 4
+    assert counted == {
+        "prompt_tokens": tokens,
+        "completion_tokens": 10,
+        "total_tokens": tokens + 10,
+    }
+    assert given == {"prompt_tokens": 7}

@@ -12,6 +12,7 @@ from dsh_core import (
     Assembly,
     Layer,
     PluginError,
+    Request,
     Section,
     Tool,
     UserError,
@@ -186,3 +187,36 @@ async def test_the_prompt_is_assembled_without_a_turn() -> None:
     async with stage(plugin=answering("junk")) as s:
         with pytest.raises(PluginError):
             await s.harness.prompt.assemble(s.agent)
+
+
+async def test_a_request_outside_a_step_is_the_one_a_step_would_make() -> None:
+    class Edits:
+        @hookimpl
+        async def agent_request(self, turn: int, step: int, request: Request) -> None:
+            self.place = (turn, step)
+            request.system += " Edited."
+
+    edits = Edits()
+    async with stage("hi", plugin=edits) as s:
+        agent = s.create(system_prompt="Be brief.", parameters={"temperature": 0})
+        await bounded(agent.run("go"))
+        types = s.types()
+
+        prompt = s.harness.prompt
+        messages = agent.session.messages()
+        request = await prompt.request(agent, await prompt.assemble(agent), messages)
+
+        sent = s.model.requests[0]
+        for name in ("model", "system", "tools", "stream", "session_id", "parameters"):
+            assert getattr(request, name) == getattr(sent, name)
+        assert request.messages is messages
+        assert edits.place == (0, 0)
+        assert s.types() == types
+
+
+async def test_a_request_without_a_model_says_so() -> None:
+    async with stage() as s:
+        agent = s.harness.agents.create(AgentDefinition())
+        prompt = s.harness.prompt
+        with pytest.raises(UserError, match="no model is configured"):
+            await prompt.request(agent, await prompt.assemble(agent), ())

@@ -132,9 +132,10 @@ class Agent(Protocol):
         """Give context to the next request. Does not run the model."""
 
     def abort(self, reason: str | TurnEndReason | None = None) -> None:
-        """End the running turn; queued messages stay. Does nothing when idle.
+        """End the running turn, or the work in `exclusive`; queued messages stay.
 
-        A text ends it `aborted`; a `TurnEndReason` ends it with that. The first reason counts.
+        Does nothing when idle. A text ends it `aborted`; a `TurnEndReason` ends it with that. The
+        first reason counts.
         """
 
     async def when_idle(self) -> None:
@@ -147,10 +148,11 @@ class Agent(Protocol):
         """Tell plugins (`agent_error`) and the log about a failure."""
 
     def exclusive(self, trigger: str | Trigger) -> AbstractAsyncContextManager[None]:
-        """Work on the log of the idle agent inside a one-shot turn; sends and `dispose` wait.
+        """Work on the log of the idle agent inside a one-shot turn; sends wait.
 
         A text is the label of a `MaintenanceTrigger`. Raises `AgentError` unless the agent is
-        idle. Waiting for the agent inside raises, as in its turns.
+        idle, and where `abort` or `dispose` ended the work: they cancel the task that does it.
+        Waiting for the agent inside raises, as in its turns.
         """
 
     async def run(self, content: Content, *, source: Source = USER) -> TurnResult:

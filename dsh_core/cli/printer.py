@@ -81,6 +81,8 @@ class Printer:
                 self._note(f"the prompt cache is lost, changed: {who}")
             case ToolCallEvent() | ToolResultEvent() | ToolProgress() | PluginTrace() as data:
                 self._activity(data)
+            case data if notice := data.notice:
+                self._note(one_line(notice, 300))
 
     @hookimpl
     def agent_error(self, agent: Agent, error: BaseException) -> None:

@@ -27,6 +27,7 @@ from dsh_core.events import (
 from dsh_core.hooks import Hooks
 from dsh_core.loop.inbox import Inbox, Queued
 from dsh_core.loop.inside import enter, leave, refuse_inside
+from dsh_core.loop.maintenance import Maintenance
 from dsh_core.loop.requests import RequestLog
 from dsh_core.loop.result import turn_result
 from dsh_core.loop.turn import Turn
@@ -70,7 +71,7 @@ class LoopAgent:
         self._quiet.set()
         self._turn: Turn | None = None
         self._is_active = False
-        self._is_exclusive = False
+        self._maintenance: Maintenance | None = None
         self._driver: asyncio.Task[None] | None = None
         self._teardown: asyncio.Task[None] | None = None
 
@@ -133,12 +134,14 @@ class LoopAgent:
         return Receipt(message.id)
 
     def abort(self, reason: str | TurnEndReason | None = None) -> None:
-        """End the running turn; queued messages stay. Does nothing when idle."""
+        """End the running turn or maintenance; queued messages stay. Does nothing when idle."""
         self._check_live()
         ending = reason if isinstance(reason, TurnEndReason) else Aborted(reason)
         ending = seal(TurnEnd(0, ending)).reason  # before it ends anything, it must fit the log
         if self._turn is not None:
             self._turn.abort(ending)
+        elif self._maintenance is not None:
+            self._maintenance.abort(ending)
 
     # ----------------------------------------------------------------------- waiting
 
@@ -205,15 +208,15 @@ class LoopAgent:
             trigger = MaintenanceTrigger(trigger)
         if not self._is_quiet:
             raise AgentError(f"{trigger.type}: agent {self.id} is busy; wait until it is idle")
-        self._is_exclusive = True
+        self._maintenance = maintenance = Maintenance(self.session, trigger)
         self._settle()
         span = enter(self)
         try:
-            with self.session.one_shot(trigger):
+            async with maintenance.turn():
                 yield
         finally:
             leave(span)
-            self._is_exclusive = False
+            self._maintenance = None
             self._settle()
             self._wake.set()
 
@@ -227,7 +230,7 @@ class LoopAgent:
 
     async def _drive(self) -> None:
         while self._teardown is None:
-            if self.inbox.queued and not self._is_exclusive:
+            if self.inbox.queued and self._maintenance is None:
                 await self._take_turn()
                 continue
             self._wake.clear()
@@ -255,7 +258,7 @@ class LoopAgent:
 
     @property
     def _is_quiet(self) -> bool:
-        return not (self._is_active or self._is_exclusive or self.inbox.queued)
+        return not (self._is_active or self._maintenance or self.inbox.queued)
 
     def _settle(self) -> None:
         """Let `when_idle` return, or wait, as the agent is."""
@@ -294,7 +297,8 @@ class LoopAgent:
             self._turn.abort(Disposed())
         if self._driver is not None:
             await asyncio.wait({self._driver})
-        while self._is_exclusive:
+        while self._maintenance is not None:
+            self._maintenance.abort(Disposed())
             self._wake.clear()
             await self._wake.wait()
         await self.harness.sessions.settle(self.session)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsh_core import hookspecs
-from dsh_core.codec import clean_text, freeze
-from dsh_core.errors import PluginError
+from dsh_core.codec import freeze
 from dsh_core.events import RequestHeader, RequestMessages
 from dsh_core.loop.prefix import Writers, common_ends, prefix_breaks, starts_with, warn
 from dsh_core.messages import Message
@@ -44,35 +42,10 @@ class RequestLog:
         Raises `UserError` when no model is chosen, `PluginError` for messages that are none.
         """
         agent = self._agent
-        assembly = await agent.harness.prompt.assemble(agent)
+        prompt = agent.harness.prompt
+        assembly = await prompt.assemble(agent)
         derived = agent.session.messages()
-        request = Request(
-            agent.options.model or "",
-            derived,
-            system=clean_text(assembly.system),
-            tools=assembly.tools,
-            parameters=agent.options.parameters,
-            stream=agent.options.stream,
-            session_id=agent.session.id,
-        )
-
-        async def unchanged(agent: object, turn: int, step: int, request: Request) -> Request:
-            return request
-
-        built = await agent.hooks.waterfall(
-            hookspecs.agent_request,
-            unchanged,
-            agent=agent,
-            turn=turn,
-            step=step,
-            request=request,
-        )
-        if not built.model:
-            raise agent.harness.missing_model()
-        built.messages = tuple(built.messages)
-        built.tools = tuple(built.tools)
-        if built.messages is not derived:
-            _check_messages(built)
+        built = await prompt.request(agent, assembly, derived, turn=turn, step=step)
         self._log_header(turn, step, built, assembly)
         self._log_messages(turn, step, built, derived)
         return built
@@ -139,11 +112,3 @@ class RequestLog:
         if middle or head + tail != len(history):
             self._agent.session.append(RequestMessages(turn, step, head, tail, middle, writer))
         return tail
-
-
-def _check_messages(request: Request) -> None:
-    for message in request.messages:
-        if not isinstance(message, Message):
-            writer = request.changed_by.get("messages", "?")
-            text = f"put a {type(message).__name__} among the messages"
-            raise PluginError(writer, hookspecs.agent_request.__name__, text)

@@ -188,11 +188,13 @@ class Session:
             self.append(data)
 
     @contextmanager
-    def one_shot(self, trigger: Trigger) -> Iterator[int]:
+    def one_shot(
+        self, trigger: Trigger, *, aborted: Callable[[], TurnEndReason | None] = lambda: None
+    ) -> Iterator[int]:
         """Wrap what is appended inside in a turn without steps; flushed when it ends.
 
-        Of the hooks only those of the session fire. What is raised inside is the turn's reason.
-        Raises `SessionError` inside an open turn.
+        Of the hooks only those of the session fire. What is raised inside is the turn's reason;
+        `aborted` says why it was cancelled. Raises `SessionError` inside an open turn.
         """
         turn = self._last_turn + 1
         self.append(TurnStart(turn, trigger))
@@ -200,7 +202,7 @@ class Session:
         try:
             yield turn
         except asyncio.CancelledError:
-            reason = Aborted("cancelled")
+            reason = aborted() or Aborted("cancelled")
             raise
         except BaseException as error:
             reason = Errored(error_chain(error))

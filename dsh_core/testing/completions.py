@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dsh_core.testing.exchange import Ending, ModelRequest, Part, Response
+from dsh_core.testing.exchange import BYTES_PER_TOKEN, Ending, ModelRequest, Part, Response
 
 USAGE: Mapping[str, Any] = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-"""What every reply costs unless it says otherwise: constant, so that logs compare equal."""
+"""What every reply costs unless it says otherwise, or the server counts: constant, so that logs
+compare equal."""
 
 EVENT_STREAM = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 JSON = {"content-type": "application/json"}
@@ -113,9 +114,21 @@ class Reply:
         if not self.finished:
             return
         yield event(_chunk(request, {}, self.finish_reason))
-        if self.usage is not None and _wants_usage(request):
-            yield event({**_chunk(request, {}), "choices": [], "usage": self.usage})
+        usage = self._usage(request)
+        if usage is not None and _wants_usage(request):
+            yield event({**_chunk(request, {}), "choices": [], "usage": usage})
         yield DONE
+
+    def _usage(self, request: ModelRequest) -> Mapping[str, Any] | None:
+        if self.usage is not USAGE or not request.is_counted:
+            return self.usage
+        said = [self.text, self.reasoning or "", *(call.raw_arguments() for call in self.calls)]
+        output = sum(len(text.encode()) for text in said) // BYTES_PER_TOKEN
+        return {
+            "prompt_tokens": request.tokens,
+            "completion_tokens": output,
+            "total_tokens": request.tokens + output,
+        }
 
     def _deltas(self, request: ModelRequest) -> Iterator[dict[str, Any]]:
         yield {"role": "assistant", "content": ""}
@@ -142,8 +155,9 @@ class Reply:
             ]
         choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
         document = {**_envelope(request, "chat.completion"), "choices": [choice]}
-        if self.usage is not None:
-            document["usage"] = self.usage
+        usage = self._usage(request)
+        if usage is not None:
+            document["usage"] = usage
         whole = encode(document)
         return whole if self.finished else whole[: len(whole) // 2]
 

@@ -13,6 +13,8 @@ of the body (FIN); the socket is reset (RST); nothing more comes until the clien
 Part: TypeAlias = bytes | float
 """Bytes that travel as one HTTP chunk, or a pause in seconds."""
 
+BYTES_PER_TOKEN = 4
+
 State: TypeAlias = Literal["open", "answered", "gone", "stopped"]
 
 
@@ -27,6 +29,7 @@ class ModelRequest:
         raw: The bytes of the body.
         body: The body, parsed.
         problems: What a real provider would refuse it for; found only by a strict server.
+        is_counted: Whether replies report the tokens of this request as their usage.
         behaviour: The verb that answers it, as in `rate_limit`.
         state: `open` while the answer is under way, `answered` once it went out as scripted (a
             scripted disconnect too), `gone` when the client left first, `stopped` when the
@@ -39,6 +42,7 @@ class ModelRequest:
     raw: bytes
     body: Mapping[str, Any]
     problems: tuple[str, ...] = ()
+    is_counted: bool = False
     behaviour: str = ""
     state: State = "open"
 
@@ -46,6 +50,11 @@ class ModelRequest:
     def stream(self) -> bool:
         """Whether the client asked for server-sent events."""
         return self.body.get("stream") is True
+
+    @property
+    def tokens(self) -> int:
+        """The size of the request by the server's measure: four bytes of the body are a token."""
+        return len(self.raw) // BYTES_PER_TOKEN
 
     @property
     def messages(self) -> list[Mapping[str, Any]]:

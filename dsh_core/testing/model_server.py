@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dsh_core.errors import error_chain
-from dsh_core.testing.behaviours import http_error, invalid_request
+from dsh_core.testing.behaviours import context_overflow, http_error, invalid_request
 from dsh_core.testing.completions import JSON, encode
 from dsh_core.testing.connection import Connection, HttpRequest
 from dsh_core.testing.exchange import Behaviour, ModelRequest, Response, Scripted
@@ -56,6 +56,8 @@ class ModelServer:
             500 and a problem.
         strict: Refuse with a 400 what a real provider would refuse (`provider_rules`); such a
             request uses up no behaviour.
+        window_tokens: Refuse a larger request as a provider does whose context window it exceeds;
+            it uses up no behaviour. Replies then report what was counted as their usage.
         default: Answers every request after the script; None = those get a 500 that says so.
         port: 0 = a free one.
 
@@ -71,6 +73,7 @@ class ModelServer:
         script: Iterable[Scripted] = (),
         *,
         strict: bool = False,
+        window_tokens: int | None = None,
         default: Scripted | None = None,
         port: int = 0,
     ):
@@ -80,6 +83,7 @@ class ModelServer:
         self._script = list(script)
         self._used = 0
         self._strict = strict
+        self._window_tokens = window_tokens
         self._default = default
         self._port = port
         self._server: asyncio.Server | None = None
@@ -127,6 +131,7 @@ class ModelServer:
         script: Iterable[Scripted] = (),
         *,
         strict: bool = False,
+        window_tokens: int | None = None,
         default: Scripted | None = None,
         port: int = 0,
     ) -> Iterator[Self]:
@@ -134,7 +139,7 @@ class ModelServer:
 
         Functions of the script run in that thread.
         """
-        server = cls(script, strict=strict, default=default, port=port)
+        server = cls(script, strict=strict, window_tokens=window_tokens, default=default, port=port)
         started: Future[Callable[[], object]] = Future()
         thread = Thread(target=_run_in_thread, args=(server, started), daemon=True)
         thread.start()
@@ -250,6 +255,13 @@ class ModelServer:
             request.problems = tuple(found)
             self.problems += [f"request {request.number}: {problem}" for problem in found]
             return invalid_request("; ".join(found)).response(request)
+        window = self._window_tokens
+        if window is not None:
+            request.is_counted = True
+            if request.tokens > window:
+                overflow = context_overflow(limit_tokens=window, asked_tokens=request.tokens)
+                request.behaviour = overflow.verb
+                return overflow.response(request)
         entry = self._next(request)
         request.behaviour = _verb(entry)
         try:
