@@ -143,18 +143,34 @@ class Builder:
     def _without_ignored(
         self, agents: Mapping[str, AgentDefinition], providers: Mapping[str, ProviderConfig]
     ) -> dict[str, AgentDefinition]:
-        """Take routes away that only an untrusted file's provider could serve."""
+        """Take routes away that an untrusted file may not choose: who is asked is the user's say.
+
+        It may name models that the user's providers list or the user's agents use.
+        """
+        listed = {f"{name}/{model}" for name, each in providers.items() for model in each.models}
+        used = {agent.model for agent in agents.values() if self._is_own(agent.name)}
         known = {*providers, *KNOWN_PROVIDERS}
         kept = dict(agents)
         for name, agent in agents.items():
-            head = (agent.model or "").partition("/")[0]
+            path = ("agents", name, "model")
+            if self._source(path).trusted or agent.model is None or agent.model in listed | used:
+                continue
+            head = agent.model.partition("/")[0]
             if head in self.ignored - known:
-                path = ("agents", name, "model")
-                line = self._source(path).line(path)
-                text = f"{line}: {dotted(path)} is ignored {UNTIL_TRUSTED}"
-                self.notes.append(f"{text}: it needs that file's provider {head}")
-                kept[name] = replace(agent, model=None)
+                reason = f"it needs that file's provider {head}"
+            elif head in known:
+                reason = "none of your providers lists this model"
+            else:
+                continue
+            line = self._source(path).line(path)
+            self.notes.append(f"{line}: {dotted(path)} is ignored {UNTIL_TRUSTED}: {reason}")
+            kept[name] = replace(agent, model=None)
         return kept
+
+    def _is_own(self, agent: str) -> bool:
+        """Whether anything but an untrusted file names an agent."""
+        path = ("agents", agent)
+        return any(source.trusted and source.has(path) for source, _ in self.sources)
 
     def _check_route(self, agent: AgentDefinition, providers: Mapping[str, ProviderConfig]) -> None:
         if agent.model is None:
@@ -174,8 +190,9 @@ class Builder:
     def _default_agent(self, agents: Mapping[str, AgentDefinition]) -> str | None:
         chosen = self.settings.default_agent
         if chosen is None:
-            only = next(iter(agents)) if len(agents) == 1 else None
-            return "default" if "default" in agents else only
+            own = [name for name in agents if self._is_own(name)] or list(agents)
+            only = own[0] if len(own) == 1 else None
+            return "default" if "default" in own else only
         if chosen not in agents:
             path = ("default_agent",)
             hidden = self._source(path).hides(path)

@@ -30,7 +30,8 @@ from dsh_core.config.model import HarnessConfig
 from dsh_core.config.options import read_options
 from dsh_core.config.precedence import Settings
 from dsh_core.config.source import Source
-from dsh_core.config.trust import TrustStore, strip_untrusted
+from dsh_core.config.trust import TrustStore
+from dsh_core.config.untrusted import strip_untrusted
 
 __all__ = ["load_config", "missing_key_error", "missing_model_error"]
 
@@ -167,10 +168,10 @@ class _Loading:
         if mistakes:
             self.mistakes.extend(mistakes)
             return
-        data, notes = strip_untrusted(source.data, source.places, source.label)
+        own: Mapping[str, Any] = self.checked[0][1] if self.checked else {}
+        data, notes = strip_untrusted(source.data, source.places, source.label, own)
         self.untrusted_file = read.path
         self.ignored_providers = frozenset(source.data.get("providers") or {})
-        own: Mapping[str, Any] = self.checked[0][1] if self.checked else {}
         stripped = replace(source, data=data)
         places = {path: place for path, place in source.places.items() if stripped.has(path)}
         stripped = replace(stripped, places=places)
