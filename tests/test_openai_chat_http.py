@@ -1,5 +1,4 @@
 import asyncio
-import gzip
 import json
 import logging
 import socket
@@ -395,13 +394,6 @@ async def test_a_stream_with_another_label_or_none_is_taken() -> None:
     for headers in (["content-type: application/json"], []):
         chunks, _ = await ask(plain(stream, headers=headers))
         assert text_of(chunks) == "a"
-
-
-async def test_a_compressed_stream_is_taken_though_nobody_asked_for_one() -> None:
-    stream = gzip.compress(delta(content="a") + delta("stop") + DONE)
-    headers = ["content-type: text/event-stream", "content-encoding: gzip"]
-    chunks, _ = await ask(plain(stream, headers=headers))
-    assert text_of(chunks) == "a"
 
 
 @pytest.mark.parametrize(

@@ -11,27 +11,44 @@ from __future__ import annotations
 
 import json
 
+EVENT_LIMIT_BYTES = 16 * 1024 * 1024
+"""The longest event. One may hold a whole answer: the largest that a provider documents is 128,000
+tokens (https://platform.openai.com/docs/models/gpt-5), at four characters each, every one escaped
+to six bytes, 3 MB. This is five times that; parsed, JSON may take thirty times its size."""
+
 _BOM = b"\xef\xbb\xbf"
 _FIELD = b"data: "
 _LF, _CR = b"\n\r"
+
+
+class OverlongError(ValueError):
+    """More bytes without an end than anything real has."""
 
 
 class SseDecoder:
     """Cuts one stream into the data of its events; how the stream was cut before is no matter.
 
     The data of an event is its `data` lines joined by LF, which may be empty.
+
+    Args:
+        limit_bytes: How much is held of an event that does not end.
     """
 
-    __slots__ = ("_after_cr", "_begun", "_held", "_plain")
+    __slots__ = ("_after_cr", "_begun", "_held", "_held_bytes", "_limit_bytes", "_plain")
 
-    def __init__(self) -> None:
+    def __init__(self, limit_bytes: int = EVENT_LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
         self._held: list[bytes] = []  # the pieces of the event that is not complete yet
+        self._held_bytes = 0
         self._begun = False  # past the place where a byte order mark may stand
         self._after_cr = False  # the last byte was a CR, so a first LF belongs to it
         self._plain = False  # begun and not after a CR: the common case in one look
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes; return the data of the events that they complete, in order."""
+        """Take the next bytes; return the data of the events that they complete, in order.
+
+        Raises `OverlongError` when an event does not end within the limit.
+        """
         if not self._plain or _CR in data:
             data = self._normalise(data)
         if not data:
@@ -43,12 +60,16 @@ class SseDecoder:
             ended = b"\n\n" in data or (data[0] == _LF and held[-1][-1] == _LF)
             held.append(data)
             if not ended:
+                self._held_bytes += len(data)
+                if self._held_bytes > self._limit_bytes:
+                    raise OverlongError(f"an event of more than {self._limit_bytes} bytes")
                 return []
             data = b"".join(held)
             held.clear()
         events = data.split(b"\n\n")
         if rest := events.pop():
             held.append(rest)
+            self._held_bytes = len(rest)
         found = []
         for event in events:
             if event[:6] == _FIELD and _LF not in event:

@@ -12,6 +12,7 @@ from dsh_core.adapters.openai_chat.wire import RequestEncoder
 from dsh_core.chunks import Chunk
 from dsh_core.llm.adapter import ProviderConfig
 from dsh_core.request import Request
+from dsh_core.secrets import Secrets
 
 WHOLE_ANSWER_FACTOR = 5
 """How much more silence is allowed where no stream was asked for: all of the generation is silent.
@@ -62,4 +63,6 @@ class OpenAIChat:
             await self._endpoint.pool.aclose()
 
     def _open(self) -> Endpoint:
-        return Endpoint(self._options, read_key(self._provider), key_setting(self._provider))
+        provider = self._provider
+        secrets = Secrets(provider.secrets())
+        return Endpoint(self._options, read_key(provider), key_setting(provider), secrets)

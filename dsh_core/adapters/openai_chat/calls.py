@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
+
+_MARK = re.compile(r'\\[\s\S]?|["{}]')
+"""What tells where a JSON object ends: an escape as one, a quotation mark, a brace."""
 
 
 @dataclass(slots=True)
@@ -14,13 +18,44 @@ class Call:
     id: str | None = None
     name: str | None = None
     arguments: list[str] = field(default_factory=list)
+    _looked_at: int = 0  # how many pieces of the arguments `is_whole` has seen
+    _depth: int = 0
+    _in_string: bool = False
+    _is_cut: bool = False  # the last piece ended inside an escape
+    _verdict: bool | None = None  # None = the brace that ends the object has not come
 
     def is_whole(self) -> bool:
-        """Whether the arguments so far are a JSON object."""
-        try:
-            return isinstance(json.loads("".join(self.arguments)), dict)
-        except (ValueError, RecursionError):
-            return False
+        """Whether the arguments so far are a JSON object. Reads each piece once in all."""
+        for number in range(self._looked_at, len(self.arguments)):
+            piece = self.arguments[number]
+            if self._verdict is None and self._ends_in(piece):
+                self._verdict = _is_object("".join(self.arguments[: number + 1]))
+            elif self._verdict and piece.strip():
+                self._verdict = False
+        self._looked_at = len(self.arguments)
+        return self._verdict is True
+
+    def _ends_in(self, piece: str) -> bool:
+        """Follow strings and braces through the next piece; True at the brace that ends it all."""
+        start, self._is_cut = int(self._is_cut), self._is_cut and not piece
+        for mark in _MARK.finditer(piece, start):
+            sign = mark[0]
+            if sign == '"':
+                self._in_string = not self._in_string
+            elif sign == "\\":
+                self._is_cut = True
+            elif sign in ("{", "}") and not self._in_string:
+                self._depth += 1 if sign == "{" else -1
+                if self._depth <= 0:
+                    return True
+        return False
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 class Calls:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsh_core.adapters.openai_chat.failures import Failures
 from dsh_core.adapters.openai_chat.options import Options
 from dsh_core.errors import ConfigError
 from dsh_core.http import ClientPool, library
+from dsh_core.secrets import Secrets
 
 if TYPE_CHECKING:
     import httpx
-
-_SECRET_HEADER = re.compile("auth|cookie|key|secret|token")
 
 
 class Endpoint:
@@ -24,12 +21,13 @@ class Endpoint:
         options: The checked settings.
         key: For the `Authorization` header; None = no such header.
         key_setting: Where the key comes from, for the message when it is refused.
+        secrets: What no message may repeat.
 
     Raises `ConfigError` for an address, a proxy or certificates that cannot be used.
     """
 
-    def __init__(self, options: Options, key: str | None, key_setting: str):
-        self.failures = Failures(options.url, key_setting, _secrets(key, options.headers))
+    def __init__(self, options: Options, key: str | None, key_setting: str, secrets: Secrets):
+        self.failures = Failures(options.url, key_setting, secrets)
         self.http = library()
         try:
             self._url = self.http.URL(options.url)
@@ -57,12 +55,3 @@ class Endpoint:
             "POST", self._url, headers=self._headers, content=body
         )
         return request
-
-
-def _secrets(key: str | None, headers: Mapping[str, str]) -> list[str]:
-    """Return what a message must not repeat: the key, and words of headers that tell by name."""
-    secrets = [key] if key else []
-    for name, text in headers.items():
-        if _SECRET_HEADER.search(name):
-            secrets += text.split()
-    return secrets

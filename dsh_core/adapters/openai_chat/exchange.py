@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from dsh_core.adapters.openai_chat.failures import request_id
 from dsh_core.adapters.openai_chat.reply import Reply
 from dsh_core.adapters.openai_chat.watchdog import Watchdog
-from dsh_core.adapters.sse import SseDecoder
+from dsh_core.adapters.sse import EVENT_LIMIT_BYTES, OverlongError, SseDecoder
 from dsh_core.errors import LlmFailure
 
 if TYPE_CHECKING:
@@ -29,6 +28,15 @@ body was read to the end, which mostly comes with `[DONE]`; a new one costs a TL
 BODY_LIMIT_BYTES = 65536
 """How much is read of a body that is only good for a message."""
 
+ANSWER_LIMIT_BYTES = 256 * 1024 * 1024
+"""How much one answer may be, `CHUNK_BYTES` for each of its chunks included. The largest output
+that a provider documents is 128,000 tokens (https://platform.openai.com/docs/models/gpt-5); sent
+one by one, in events of 400 bytes as usual, they are 84 MB."""
+
+CHUNK_BYTES = 256
+"""What a chunk takes in the session's log, its text apart; an endless reply of single characters
+would fill memory long before their bytes do."""
+
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # what may stand before anything, a byte order mark included
 
 
@@ -42,6 +50,7 @@ class Exchange:
 
     __slots__ = (
         "_body",
+        "_body_bytes",
         "_decoder",
         "_endpoint",
         "_errors",
@@ -49,9 +58,11 @@ class Exchange:
         "_head",
         "_idle_seconds",
         "_is_settling",
+        "_left_bytes",
         "_next",
         "_pieces",
         "_reply",
+        "_request_id",
         "_response",
         "_watchdog",
     )
@@ -66,33 +77,39 @@ class Exchange:
         self._feed: Callable[[bytes], list[bytes]] = self._feed_first
         self._head = b""
         self._body: list[bytes] = []  # the pieces of a body that is one JSON object
+        self._body_bytes = 0
+        self._left_bytes = ANSWER_LIMIT_BYTES
         self._is_settling = False
 
     async def begin(self, client: httpx.AsyncClient, body: bytes) -> Reply:
         """Send the request and wait for the head of the answer; return where it will be folded.
 
-        Raises `LlmFailure` for an answer that is not 200, or none.
+        Raises `LlmFailure` for an answer that is not 200, or none, or compressed: a small one could
+        become any size, and nobody asked for it.
         """
         request = self._endpoint.request(body)
         response = await self._wait(client.send(request, stream=True))
         self._response = response
-        if response.headers.get("content-encoding", "identity") == "identity":
-            # what `aiter_raw` iterates, without its own work on each piece
-            self._pieces = aiter(cast("AsyncIterator[bytes]", response.stream))
-        else:
-            self._pieces = response.aiter_bytes()
+        # what `aiter_raw` iterates, without its own work on each piece
+        self._pieces = aiter(cast("AsyncIterator[bytes]", response.stream))
         self._next = self._pieces.__anext__
-        failures = self._endpoint.failures
+        failures, headers = self._endpoint.failures, response.headers
+        encoding = headers.get("content-encoding", "").strip().lower() or "identity"
         if response.status_code != 200:
-            excerpt = await self._read_some()
-            raise failures.refused(response.status_code, response.headers, excerpt)
-        self._reply = Reply(failures, request_id(response.headers))
+            excerpt = await self._read_some() if encoding == "identity" else b""
+            raise failures.refused(response.status_code, headers, excerpt)
+        self._request_id = failures.request_id(headers)
+        if encoding != "identity":
+            what = "a compressed body though none was asked for"
+            raise failures.malformed(what, encoding.encode(), self._request_id)
+        self._reply = Reply(failures, self._request_id)
         return self._reply
 
     async def read(self) -> bool:
         """Fold what the socket brings next; False at the end of the answer.
 
-        Raises `LlmFailure` when the connection breaks or goes silent before the answer is whole.
+        Raises `LlmFailure` when the connection breaks or goes silent before the answer is whole,
+        and for an answer that does not end.
         """
         reply, watchdog = self._reply, self._watchdog
         if reply.out:  # taken by now: the time since then was the consumer's
@@ -115,9 +132,18 @@ class Exchange:
             raise failure from failure.__cause__
         finally:
             watchdog.waiting = None
-        for payload in self._feed(data):
-            if reply.take(payload):
-                break
+        try:
+            for payload in self._feed(data):
+                if reply.take(payload):
+                    break
+            self._left_bytes -= len(data) + CHUNK_BYTES * len(reply.out)
+            if self._left_bytes < 0:
+                raise OverlongError(f"an answer of more than {ANSWER_LIMIT_BYTES} bytes")
+        except OverlongError as error:
+            if reply.reason is not None:
+                return False
+            failures = self._endpoint.failures
+            raise failures.malformed(str(error), b"", self._request_id) from None
         if reply.reason is not None and not (reply.ended or self._is_settling):
             self._is_settling = True
             watchdog.limit(min(self._idle_seconds or SETTLE_SECONDS, SETTLE_SECONDS))
@@ -163,13 +189,13 @@ class Exchange:
 
     async def _read_some(self) -> bytes:
         """Read the beginning of a body, as much of it as comes."""
-        pieces: list[bytes] = []
+        body = bytearray()
         try:
-            while sum(map(len, pieces)) < BODY_LIMIT_BYTES:
-                pieces.append(await self._wait(self._next()))
+            while len(body) < BODY_LIMIT_BYTES:
+                body += await self._wait(self._next())
         except (StopAsyncIteration, LlmFailure):
             pass
-        return b"".join(pieces)[:BODY_LIMIT_BYTES]
+        return bytes(body[:BODY_LIMIT_BYTES])
 
     def _feed_first(self, data: bytes) -> list[bytes]:
         """Look at the first bytes for what the body is: its label may be wrong.
@@ -189,6 +215,9 @@ class Exchange:
     def _feed_json(self, data: bytes) -> list[bytes]:
         self._watchdog.progress()
         self._body.append(data)
+        self._body_bytes += len(data)
+        if self._body_bytes > EVENT_LIMIT_BYTES:
+            raise OverlongError(f"an object of more than {EVENT_LIMIT_BYTES} bytes")
         return []
 
     def _end(self) -> None:

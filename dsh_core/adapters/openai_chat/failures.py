@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from dsh_core.codec import clean_text
 from dsh_core.errors import LlmFailure
+from dsh_core.secrets import Secrets
 
 EXCERPT_CHARACTERS = 400
 """How much of a provider's words a message repeats: enough for any real one."""
@@ -37,11 +38,8 @@ _CONTEXT = re.compile(
 _RATE = re.compile(r"rate[ _-]?limit|too many requests|throttl", re.IGNORECASE)
 _AUTH = re.compile(r"invalid_api_key|authentication_error|permission_(error|denied)", re.IGNORECASE)
 _INVALID = re.compile(r"invalid_request|bad_request|validation", re.IGNORECASE)
-_SECRET_CHARACTERS = 8
-"""How many first characters of a secret tell it from other text."""
-
-_MASKED = r"[\w-]{0,32}\*{3,}[\w-]{0,32}"
-"""A key as some servers repeat it: both ends, stars between."""
+_DEPTH = 8
+"""How deep words are looked for; real ones stand four deep, as in `[{error: {message: …}}]`."""
 
 _LOOKED_AT_CHARACTERS = 8192
 """How much of a page or text is searched for what to show."""
@@ -53,21 +51,15 @@ class Failures:
     Args:
         url: The address asked.
         key_setting: Where the key comes from, for a refused one.
-        secrets: Text that must not be repeated; shorter than 8 characters is taken for none.
+        secrets: What must not be repeated.
     """
 
-    def __init__(self, url: str, key_setting: str | None = None, secrets: Iterable[str] = ()):
+    def __init__(self, url: str, key_setting: str | None = None, secrets: Secrets | None = None):
         parts = urlsplit(url)
         self.host = parts.netloc.rpartition("@")[2]
         self.url = urlunsplit(parts._replace(netloc=self.host, query="", fragment=""))
         self._key_setting = key_setting
-        heads = [
-            re.escape(text[:_SECRET_CHARACTERS])
-            for text in secrets
-            if len(text) >= _SECRET_CHARACTERS
-        ]
-        begun = [rf"{head}[^\s\"',;<>()]*" for head in heads]
-        self._secrets = re.compile("|".join([*begun, _MASKED]))
+        self._secrets = secrets or Secrets()
 
     def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> LlmFailure:
         """Map an answer that is not 200."""
@@ -85,7 +77,7 @@ class Failures:
             message,
             status=status,
             retry_after_seconds=retry_after_seconds(headers),
-            request_id=request_id(headers),
+            request_id=self.request_id(headers),
         )
 
     def reported(self, event: Mapping[str, Any], request_id: str | None = None) -> LlmFailure:
@@ -126,20 +118,20 @@ class Failures:
         """Say that nothing came for too long."""
         return LlmFailure("TIMEOUT", f"{self.host} sent nothing for {seconds:g} s")
 
+    def request_id(self, headers: Mapping[str, str]) -> str | None:
+        """Return the provider's id of a request, where it gave one; an echo of the key is none."""
+        given = headers.get("x-request-id") or headers.get("request-id")
+        return self._show(given) if given else None
+
     def _words(self, parsed: Any, body: bytes) -> str:
         return self._show(_plain(_message_in(parsed) or body.decode("utf-8", "replace")))
 
     def _show(self, text: str) -> str:
         """Blot out secrets, then shorten: the other way round half a key could stay."""
-        text = clean_text(self._secrets.sub("***", text))
+        text = clean_text(self._secrets.scrub_excerpt(text))
         if len(text) > EXCERPT_CHARACTERS:
             text = text[: EXCERPT_CHARACTERS - 1] + "…"
         return text
-
-
-def request_id(headers: Mapping[str, str]) -> str | None:
-    """Return the provider's id of a request, where it gave one."""
-    return headers.get("x-request-id") or headers.get("request-id")
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
@@ -218,24 +210,26 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _message_in(parsed: Any) -> str:
+def _message_in(parsed: Any, depth: int = _DEPTH) -> str:
     """Dig out the words: `error.message`, `message`, `detail`, `error`, or a first item's."""
     if isinstance(parsed, str):
         return parsed
+    if depth == 0:
+        return ""
     if isinstance(parsed, list):
-        return _message_in(parsed[0]) if parsed else ""
+        return _message_in(parsed[0], depth - 1) if parsed else ""
     if not isinstance(parsed, Mapping):
         return ""
     inner = parsed.get("error")
     places = [parsed.get(name) for name in ("message", "detail", "msg")]
     places.insert(0 if isinstance(inner, Mapping) else 3, inner)
-    return next((text for place in places if (text := _message_in(place))), "")
+    return next((text for place in places if (text := _message_in(place, depth - 1))), "")
 
 
 def _code_in(parsed: Any) -> str:
     """Return the provider's own code and type, in one text; "" where there are none."""
     if isinstance(parsed, list):
-        return _code_in(parsed[0]) if parsed else ""
+        parsed = parsed[0] if parsed else None
     if not isinstance(parsed, Mapping):
         return ""
     inner = parsed.get("error")

@@ -34,7 +34,7 @@ class Options:
         verify: Whether to check certificates; a path = a file or folder of trusted ones.
     """
 
-    url: str
+    url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     stream_idle_seconds: float = 120.0
     connect_seconds: float = CONNECT_SECONDS
@@ -142,6 +142,10 @@ def _headers(value: Any) -> dict[str, str]:
         text = content.reveal() if isinstance(content, Secret) else content
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             raise _WrongError(f"{name!r} is no header name")
+        if name.lower() == "accept-encoding":
+            raise _WrongError(
+                "header accept-encoding cannot be set: compressed answers are refused"
+            )
         if not (isinstance(text, str) and text.strip().isascii() and text.strip().isprintable()):
             raise _WrongError(f"header {name} must be printable ASCII text")
         headers[name.lower()] = text.strip()

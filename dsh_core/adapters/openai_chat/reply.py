@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from dsh_core.adapters.openai_chat.calls import Calls
 from dsh_core.adapters.openai_chat.failures import Failures
+from dsh_core.adapters.sse import OverlongError
 from dsh_core.chunks import (
     BlockStart,
     Chunk,
@@ -28,6 +29,13 @@ from dsh_core.codec import clean_text
 from dsh_core.errors import LlmFailure
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
+
+BLOCK_LIMIT = 1024
+"""How many blocks a reply may have. OpenAI takes 128 functions in a request; this is eight calls of
+each. https://platform.openai.com/docs/api-reference/chat/create"""
+
+NAME_CHARACTERS = 128
+"""How much of a name or reason is taken; that of a function has at most 64 characters there."""
 
 _DONE = b"[DONE]"
 
@@ -102,7 +110,9 @@ class Reply:
         self.begun = True
         try:
             self._fold(event)
-        except (AttributeError, LookupError, TypeError):
+        except OverlongError as error:
+            self.refuse(str(error), b"")
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
             self.refuse("a malformed event", payload)
         return self.ended
 
@@ -143,7 +153,7 @@ class Reply:
             return Finish("max-tokens", request_id=self._request_id)
         elif reason is not None and reason not in _STOPPED:
             code = re.sub(r"[^A-Z0-9]+", "_", reason.upper()).strip("_") or "UNKNOWN"
-            problem = code, f"ended the answer with finish_reason {reason[:80]!r}"
+            problem = code, f"ended the answer with finish_reason {reason!r}"
         elif self._next_block == 0:
             problem = "EMPTY_RESPONSE", "sent no text, no reasoning and no tool call"
         if problem is not None:
@@ -175,7 +185,7 @@ class Reply:
             self._fold_delta(message, whole=True)
             self.ended = True
         if reason := choice.get("finish_reason"):
-            self.reason = str(reason).lower()
+            self.reason = str(reason)[:NAME_CHARACTERS].lower()
             self._usage = choice.get("usage") or self._usage  # Moonshot's place for it
 
     def _fold_delta(self, delta: Any, *, whole: bool = False) -> None:
@@ -194,6 +204,7 @@ class Reply:
     def _fold_call(self, fragment: Any, index: object) -> None:
         function = fragment.get("function") or {}
         call_id, name = _label(fragment.get("id")), _label(function.get("name"))
+        name = name and name[:NAME_CHARACTERS]
         arguments = function.get("arguments") or ""
         if arguments.__class__ is not str:  # some servers send the object itself
             arguments = json.dumps(arguments, ensure_ascii=False)
@@ -212,6 +223,8 @@ class Reply:
 
     def _open(self, kind: str) -> int:
         block = self._next_block
+        if block == BLOCK_LIMIT:
+            raise OverlongError(f"more than {BLOCK_LIMIT} blocks")
         self._next_block += 1
         self.out.append(BlockStart(block, kind))
         return block
