@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from dsh_core.cli.context import CliContext, say, show
+from dsh_core.cli.context import CliContext, say_note, show
 from dsh_core.cli.main import EXIT_OK, Parser
 from dsh_core.errors import ConfigError
 
@@ -45,7 +45,7 @@ def _check(context: CliContext) -> int:
         except ConfigError as error:
             notes.append(f"agent {definition.name} cannot run yet: {error}")
     for note in notes:
-        say(f"note: {note}")
+        say_note(note)
     files = ", ".join(str(path) for path in config.files) or "no files, defaults only"
     on = ", ".join(info.name for info in harness.plugins.infos() if info.state == "on")
     show(f"ok: {files}")
@@ -58,10 +58,12 @@ def _check(context: CliContext) -> int:
 
 def _show(context: CliContext, *, as_json: bool) -> int:
     from dsh_core.config.show import effective, render
+    from dsh_core.harness import Harness
+    from dsh_core.plugins.in_force import in_force
 
-    config = context.config()
+    config = in_force(Harness(context.config(), cwd=context.cwd))
     for note in config.notes:
-        say(f"note: {note}")
+        say_note(note)
     if as_json:
         show(json.dumps(effective(config), indent=2, ensure_ascii=False))
     else:

@@ -143,6 +143,11 @@ def say(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
+def say_note(text: str) -> None:
+    """Say a note on one line, whatever the keys of a file hold that it names."""
+    say(f"note: {' '.join(text.split())}")
+
+
 def show(text: Any = "") -> None:
     """Write a line of the command's result to standard output."""
     print(text, flush=True)  # noqa: T201

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from dsh_core.cli.context import CliContext, say, show
+from dsh_core.cli.context import CliContext, say_note, show
 from dsh_core.cli.main import EXIT_FAILED, EXIT_OK, Parser
 from dsh_core.errors import ConfigError
 from dsh_core.plugins.info import PluginInfo
@@ -67,7 +67,7 @@ def _list(context: CliContext, *, as_json: bool) -> int:
     else:
         _table(infos)
     for note in (*context.config().notes, *harness.plugins.notes):
-        say(f"note: {note}")
+        say_note(note)
     bad = any(info.state in ("broken", "missing") for info in infos)
     return EXIT_FAILED if bad else EXIT_OK
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dsh_core.cli.context import CliContext, is_interactive, say
+from dsh_core.cli.context import CliContext, is_interactive, say, say_note
 from dsh_core.cli.main import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -183,7 +183,7 @@ def _tell_notes(harness: Harness, context: CliContext, agent: Agent) -> None:
     from dsh_core import hookspecs
 
     for note in (*context.config().notes, *harness.plugins.notes):
-        say(f"note: {note}")
+        say_note(note)
     tools = harness.tools.for_agent(agent.hooks, agent.options.tools)
     if tools and not agent.hooks.has(hookspecs.tools_authorize):
         say("note: no permission plugin is on: tools run without asking")

@@ -38,6 +38,10 @@ class Placed:
                 return f"{self.layer.source}:{line}: {key}"
         return f"{self.layer.source}: {key}"
 
+    def says(self, path: Sequence[Any]) -> bool:
+        """Whether this layer says anything at a path."""
+        return self.value(path) is not _NOTHING
+
     def value(self, path: Sequence[Any]) -> Any:
         """Return what this layer says at a path, `_NOTHING` where it says nothing."""
         value: Any = self.layer.values or {}
