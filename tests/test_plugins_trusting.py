@@ -14,8 +14,8 @@ from dsh_core.builtin import BUILTIN_PLUGINS
 from dsh_core.errors import UserError
 from dsh_core.plugins.trusting import admitted, marked, rules_of
 
-NARROWING = {"permission": {"ask", "deny"}}
-"""All that first-party plugins let an untrusted file say: rules that add up and can only forbid."""
+NARROWING = {"permission": {"ask", "deny", "protected"}}
+"""All that first-party plugins let an untrusted file say: rules that add up and forbid or ask."""
 
 
 def plugin_settings() -> dict[str, type[Any]]:

@@ -21,7 +21,7 @@ class Layer:
     Args:
         source: For messages: a file's path, `environment`, `-s`.
         values: The settings as written; False = the plugin is switched off.
-        trusted: Whether fields marked `trusted_only` count.
+        trusted: Whether all fields count, or only those marked `UNTRUSTED_OK`.
         lines: Dotted key path below the plugin → line in the source, where there are lines; the
             empty path is the plugin's own key.
         settings_only: Says nothing about whether the plugin is on: the environment, `-s` and an
