@@ -43,18 +43,42 @@ def hooks_page() -> str:
         *(f"| {policy.name} | {policy.value} |" for policy in OnError),
         "",
     ]
-    for name, spec in vars(hookspecs).items():
-        if hasattr(spec, MODE_ATTRIBUTE):
-            mode = mode_of(spec)
-            colour = "async " if mode.is_async else ""
-            extra = [f"`{mode.kind}`", f"raising: `{mode.on_error.name}`"]
-            if mode.replaceable:
-                extra.append(f"`call_next` may replace: {', '.join(sorted(mode.replaceable))}")
-            if mode.limit_seconds:
-                extra.append(f"at most {mode.limit_seconds:g} s")
-            lines += [f"## {name}", "", f"`{colour}def {name}{_signature(spec)}`", ""]
-            lines += [" · ".join(extra), "", *_doc(spec), ""]
+    for module in (hookspecs, *_hookspecs_of_plugins()):
+        for name, spec in vars(module).items():
+            if hasattr(spec, MODE_ATTRIBUTE):
+                lines += _hook(name, spec, mode_of(spec))
     return "\n".join(lines)
+
+
+def _hook(name: str, spec: Callable[..., Any], mode: Any) -> list[str]:
+    colour = "async " if mode.is_async else ""
+    extra = [f"`{mode.kind}`", f"raising: `{mode.on_error.name}`"]
+    if not spec.__module__.startswith("dsh_core."):
+        extra.insert(0, f"of {spec.__module__.partition('.')[0].replace('_', '-')}")
+    if mode.replaceable:
+        extra.append(f"`call_next` may replace: {', '.join(sorted(mode.replaceable))}")
+    if mode.limit_seconds:
+        extra.append(f"at most {mode.limit_seconds:g} s")
+    lines = [f"## {name}", "", f"`{colour}def {name}{_signature(spec)}`", ""]
+    return [*lines, " · ".join(extra), "", *_doc(spec), ""]
+
+
+PLUGINS = {
+    "compaction": "dsh_compaction:Compaction",
+    "files": "dsh_files:Files",
+    "shell": "dsh_shell:Shell",
+}
+"""The first-party plugins that bring settings, hooks or events."""
+
+
+def _load(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _hookspecs_of_plugins() -> list[Any]:
+    modules = [getattr(_load(target), "hookspecs", None) for target in PLUGINS.values()]
+    return [module for module in modules if module is not None]
 
 
 def _signature(function: Callable[..., Any]) -> str:
@@ -73,6 +97,9 @@ def events_page() -> str:
     """All session events with their fields."""
     from dsh_core import chunks, events, messages
 
+    packages = {"dsh_core", *(target.partition(":")[0] for target in PLUGINS.values())}
+    for target in PLUGINS.values():
+        _load(target)
     lines = ["# Session events", NOTE, inspect.getdoc(events) or "", ""]
     families = (
         ("Events", events.EventData),
@@ -84,7 +111,7 @@ def events_page() -> str:
     for title, family in families:
         lines += [f"## {title}", "", "| type | fields | meaning |", "|---|---|---|"]
         for name, case in family.cases.items():
-            if name != "unknown" and case.__module__.startswith("dsh_core."):
+            if name != "unknown" and case.__module__.partition(".")[0] in packages:
                 fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(case))
                 meaning = (inspect.getdoc(case) or "").partition("\n\n")[0].replace("\n", " ")
                 lines.append(f"| `{name}` | {fields} | {meaning} |")
@@ -98,10 +125,8 @@ def settings_page() -> str:
 
     lines = ["# Settings", NOTE, "Those of plugins are written under `plugins.NAME` in `dsh.yaml`;"]
     lines += ["those of [agents](#agents) and [providers](#providers) stand at the end.", ""]
-    targets = {**BUILTIN_PLUGINS, "files": "dsh_files:Files", "shell": "dsh_shell:Shell"}
-    for name, target in targets.items():
-        module, _, attribute = target.partition(":")
-        plugin = getattr(importlib.import_module(module), attribute)
+    for name, target in {**BUILTIN_PLUGINS, **PLUGINS}.items():
+        plugin = _load(target)
         lines += [f"## {name}", "", (inspect.getdoc(plugin) or "").partition("\n\n")[0], ""]
         settings = getattr(plugin, "Settings", None)
         if settings is None:

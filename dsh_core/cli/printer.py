@@ -66,7 +66,9 @@ class Printer:
 
     @hookimpl
     def session_event(self, event: Event) -> None:
-        """Show what is worth a line."""
+        """Show what is worth a line; what replaces something earlier is for the model only."""
+        if getattr(event.data, "replaces", None) is not None:
+            return
         match event.data:
             case AssistantMessage() as message:
                 self._answer(message)
