@@ -42,6 +42,13 @@ class UserError(HarnessError):
         self.where = where
         self.remedy = remedy
 
+    def scrub(self, scrub: Callable[[str], str]) -> None:
+        """Take out of its texts what must not be written."""
+        for name in ("message", "where", "remedy", "cause"):
+            if isinstance(text := getattr(self, name, None), str):
+                setattr(self, name, scrub(text))
+        self.args = (self.message,)
+
     def __str__(self) -> str:
         text = f"{self.where}: {self.message}" if self.where else self.message
         return f"{text}\n  {self.remedy}" if self.remedy else text

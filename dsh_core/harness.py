@@ -112,7 +112,8 @@ class Harness:
 
         Raises `ConfigError` for what cannot be used.
         """
-        self.plugins.load()
+        with self.secrets.kept_out():
+            self.plugins.load()
         self.llm.check_providers(self.config.origins)
 
     async def start(self) -> None:
@@ -123,7 +124,7 @@ class Harness:
         self.load()
         hooks = self.plugins.base
         try:
-            with self.plugins.starting():
+            with self.secrets.kept_out(), self.plugins.starting():
                 self.store = await hooks.waterfall(hookspecs.session_store, _no_store, harness=self)
                 await hooks.notify(hookspecs.harness_start, harness=self)
         except BaseException:
@@ -138,7 +139,7 @@ class Harness:
         try:
             self.agents.create(definition)
         except HarnessError as error:
-            log.error("agent %r did not start: %s", definition.name, error_chain(error))  # noqa: TRY400 - for users
+            log.error("agent %r did not start: %s", definition.name, self._said(error))  # noqa: TRY400 - for users
 
     async def stop(self) -> None:
         """Dispose all agents, flush, stop plugins, close connections. Safe to call again.
@@ -244,7 +245,7 @@ class Harness:
 
     def report_error(self, agent: Agent, turn: int, step: int, error: BaseException) -> None:
         """Tell plugins about a failure, and the log; one inside `agent_error` only the log."""
-        log.warning("agent %s: %s", agent.name, error_chain(error))
+        log.warning("agent %s: %s", agent.name, self._said(error))
         if agent.id in self._telling:
             return
         self._telling.add(agent.id)
@@ -257,10 +258,13 @@ class Harness:
         """Report a failure that changes nothing; one inside `agent_error` goes to the log only."""
         agent = _agent_in(values, self.agents)
         if agent is None or error.hook == hookspecs.agent_error.__name__:
-            log.error("%s", error_chain(error))
+            log.error("%s", self._said(error))
             return
         turn, step = agent.session.open_turn or 0, agent.session.open_step or 0
         self.report_error(agent, turn, step, error)
+
+    def _said(self, error: BaseException) -> str:
+        return self.secrets.scrub(error_chain(error))
 
     def _trace(
         self,
@@ -273,7 +277,7 @@ class Harness:
         agent = values.get("agent")
         session = agent.session if agent is not None else None
         if session is None or session.open_turn is None or session.is_publishing:
-            log.info("trace %s %.6f s %s", hook, seconds, ran)
+            log.info("trace %s %.6f s %s", hook, seconds, self.secrets.scrub(str(ran)))
             return
         session.append(PluginTrace(hook, round(seconds, 6), ran))
 

@@ -12,8 +12,10 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
+from dsh_core.errors import UserError
 from dsh_core.secret import Secret
 
 STARS = "***"
@@ -31,6 +33,9 @@ _NAME = re.compile(
     r"(api|access|private)[-_]?key|token$|secret|passw|passphrase|authori|cookie|credent"
 )
 _HEADER = re.compile("auth|cookie|credent|key|passw|secret|signature|token")
+_VARIABLE = re.compile(
+    r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE
+)
 _PARAMETER = re.compile(r"auth|cred|key|pass|secret|sig|token|^code$", re.IGNORECASE)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]", re.IGNORECASE)
 _HEADERS = "headers."
@@ -94,6 +99,15 @@ class Secrets:
             self._begun = re.compile("|".join([*begun, _MASKED]))
         return self._begun.sub(STARS, text)
 
+    @contextmanager
+    def kept_out(self) -> Iterator[None]:
+        """Take them out of a `UserError` that leaves the block: it is printed as it is."""
+        try:
+            yield
+        except UserError as error:
+            error.scrub(self.scrub)
+            raise
+
     def found_in(self, text: str) -> bool:
         """Whether a text is a known secret, however short, or holds one."""
         return text.strip() in self._known or any(form in text for form in self._forms)
@@ -144,9 +158,12 @@ def secrets_in_url(text: str) -> Iterator[str]:
 
 
 def shown_url(text: str) -> str:
-    """Return an address as it may be shown: stars for a password and for every parameter."""
+    """Return an address as it may be shown: stars for a password and for every parameter.
+
+    Other text is returned as it is, but for a password before a host without a scheme.
+    """
     if not _ADDRESS.match(text):
-        return text
+        return re.sub(r"^([^\s/:@]*):[^\s/@]+@", rf"\1:{STARS}@", text)
     try:
         parts = urlsplit(text)
     except ValueError:
@@ -169,6 +186,11 @@ def is_secret_name(name: object) -> bool:
 def is_secret_header(name: object) -> bool:
     """Whether a header's name says so."""
     return isinstance(name, str) and _HEADER.search(name.lower()) is not None
+
+
+def is_secret_variable(name: str) -> bool:
+    """Whether an environment variable's name says so."""
+    return _VARIABLE.search(name) is not None
 
 
 def _parts(data: object) -> Iterator[tuple[str, object]]:

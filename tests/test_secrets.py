@@ -103,6 +103,8 @@ def test_a_list_of_secrets_shows_none() -> None:
         ("see https://me:hunter22@host", set(), "see https://me:hunter22@host"),
         ("https://[broken", set(), "***"),
         ("text", set(), "text"),
+        ("me:hunter22@host/v1", set(), "me:***@host/v1"),
+        ("git@host:path", set(), "git@host:path"),
     ],
 )
 def test_an_address_tells_its_secrets_and_is_shown_without(

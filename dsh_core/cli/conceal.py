@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
+from collections.abc import Callable
 
-_SECRET = re.compile(
-    r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE
-)
+from dsh_core.secrets import is_secret_variable
 
 
-def conceal_environment() -> None:
+def conceal_environment(holds_secret: Callable[[str], bool]) -> None:
     """Overwrite secret values in the process's own environment block with stars.
+
+    A value is secret by its variable's name, or when `holds_secret` says so.
 
     The kernel shows that block as it lies in memory. Python copied it when it started, so
     `os.environ` keeps the values; programs that inherit the block see stars. Does nothing where
@@ -25,7 +25,8 @@ def conceal_environment() -> None:
     getenv.restype = ctypes.c_void_p
     getenv.argtypes = [ctypes.c_char_p]
     for name, value in os.environb.items():
-        if value and _SECRET.search(name.decode("utf-8", "replace")):
+        text = value.decode("utf-8", "replace")
+        if value and (is_secret_variable(name.decode("utf-8", "replace")) or holds_secret(text)):
             address = getenv(name)
             if address and ctypes.string_at(address) == value:
                 ctypes.memset(address, ord("*"), len(value))

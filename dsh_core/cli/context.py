@@ -94,10 +94,12 @@ class CliContext:
         from dsh_core.cli.logs import start_log
         from dsh_core.harness import Harness
 
-        start_log(self.environ)
-        conceal_environment()
         harness = Harness(self.config(), plugins=plugins or {}, cwd=self.cwd, trace=trace)
+        secrets = harness.secrets
+        start_log(self.environ, secrets.scrub)
+        conceal_environment(secrets.found_in)
         harness.load()
+        conceal_environment(secrets.found_in)  # settings of plugins may hold more
         return harness
 
     @asynccontextmanager

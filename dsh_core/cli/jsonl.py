@@ -8,7 +8,8 @@ The format is described in docs/json.md; the version changes when a field change
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from dsh_core import __version__
 from dsh_core.agents import Agent
@@ -28,6 +29,9 @@ from dsh_core.events import (
 )
 from dsh_core.marks import hookimpl
 from dsh_core.session import Session
+
+if TYPE_CHECKING:
+    from dsh_core.harness import Harness
 
 JSON_VERSION = 1
 
@@ -57,10 +61,16 @@ class JsonLines:
 
     def __init__(self, output: ResultOutput):
         self._output = output
+        self._scrub: Callable[[str], str] = str
         self._text = ""
         self._logged = ""
         self._usage = Usage()
         self._reason: TurnEndReason | None = None
+
+    @hookimpl
+    async def harness_start(self, harness: Harness) -> None:
+        """Learn what must not be written."""
+        self._scrub = harness.secrets.scrub
 
     @hookimpl
     def session_created(self, session: Session) -> None:
@@ -107,4 +117,4 @@ class JsonLines:
         )
 
     def _write(self, text: str) -> None:
-        self._output.write(text)
+        self._output.write(self._scrub(text))

@@ -6,8 +6,8 @@ began, or what the model says between tool calls, is not part of the result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from dsh_core.agents import Agent
 from dsh_core.chunks import Chunk, ReasoningDelta, TextDelta
@@ -36,6 +36,9 @@ from dsh_core.events import (
 )
 from dsh_core.marks import hookimpl
 
+if TYPE_CHECKING:
+    from dsh_core.harness import Harness
+
 
 class Printer:
     """Shows a run to a person.
@@ -52,6 +55,12 @@ class Printer:
         self._was_streamed = False
         self._said = ""
         self._calls: dict[str, str] = {}
+        self._scrub: Callable[[str], str] = str
+
+    @hookimpl
+    async def harness_start(self, harness: Harness) -> None:
+        """Learn what must not be written."""
+        self._scrub = harness.secrets.scrub
 
     @hookimpl
     def agent_stream_chunk(self, chunk: Chunk) -> None:
@@ -105,6 +114,7 @@ class Printer:
         elif text and any(isinstance(block, ToolCall) for block in message.content):
             self._note(printable(text))
         elif text:
+            text = self._scrub(text)
             self._output.write(text if text.endswith("\n") else f"{text}\n")
 
     def _activity(self, data: ToolCallEvent | ToolResultEvent | ToolProgress | PluginTrace) -> None:
@@ -142,7 +152,7 @@ class Printer:
                 self._tell(f"the turn ended: {reason.type}")
 
     def _stream(self, text: str) -> None:
-        self._output.write(text)
+        self._output.write(self._scrub(text))
         self._is_mid_line = not text.endswith("\n")
 
     def _break_line(self) -> None:
@@ -156,7 +166,7 @@ class Printer:
 
     def _tell(self, text: str) -> None:
         self._break_line()
-        say(text)
+        say(self._scrub(text))
 
 
 def _traced(one: Mapping[str, Any]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from dsh_core.config.known import KNOWN_PROVIDERS, built_in, complete, from_keys
 from dsh_core.config.layers import Checked, plugin_layers
@@ -17,6 +19,7 @@ from dsh_core.config.trust import UNTIL_TRUSTED
 from dsh_core.config.yaml import plain_scalar
 from dsh_core.llm.adapter import ModelConfig, ProviderConfig
 from dsh_core.secret import Secret
+from dsh_core.secrets import is_secret_variable
 
 _IDLE = "stream_idle_seconds"
 _STRONG = ("environment", "options")
@@ -66,10 +69,31 @@ class Builder:
     def _configured(self) -> dict[str, ProviderConfig]:
         return {
             name: complete(
-                replace(provider(name, section), folder=self._folder(name)), self.environ
+                replace(
+                    provider(name, section),
+                    folder=self._folder(name),
+                    options=self._with_secrets(name, section.model_extra or {}),
+                ),
+                self.environ,
             )
             for name, section in self.settings.providers.items()
         }
+
+    def _with_secrets(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep headers that a secret variable gives as secrets, whatever the header is called."""
+        headers = options.get("headers")
+        if not isinstance(headers, dict):
+            return dict(options)
+        kept = {
+            key: Secret(text) if isinstance(text, str) and self._is_secret(name, key) else text
+            for key, text in headers.items()
+        }
+        return {**options, "headers": kept}
+
+    def _is_secret(self, provider: str, header: str) -> bool:
+        path = ("providers", provider, "headers", header)
+        written = self._source(path).variables.get(path, "")
+        return any(map(is_secret_variable, re.findall(r"\w+", written)))
 
     def _folder(self, name: str) -> Path | None:
         """Return the folder of the strongest file that configures a provider."""

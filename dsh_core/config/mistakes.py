@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from dsh_core.errors import ConfigError
+from dsh_core.secrets import shown_url
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Where a value stands: keys, and indexes of list items."""
@@ -22,9 +23,6 @@ class Place(NamedTuple):
 
 
 _SHOWN_CHARACTERS = 40
-_SECRET_NAME = re.compile(
-    r"(api|access|private)[-_]?key|token$|secret|passw|authori|cookie|credent"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +98,12 @@ def found(value: object, *, hidden: bool = False) -> str:
             return "a list"
         case str() if hidden:
             return "text that is not shown"
-        case str() if len(value) > _SHOWN_CHARACTERS:
-            return f"'{value[:_SHOWN_CHARACTERS]}…'"
         case str():
-            return f"'{value}'"
+            text = shown_url(value)
+            cut = len(text) > _SHOWN_CHARACTERS
+            return f"'{text[:_SHOWN_CHARACTERS]}…'" if cut else f"'{text}'"
         case _:
             return "a number that is not shown" if hidden else str(value)
-
-
-def is_secret_name(name: object) -> bool:
-    """Whether a key's name says that its text must not be shown."""
-    return isinstance(name, str) and _SECRET_NAME.search(name.lower()) is not None
 
 
 def _numbers_apart(text: str) -> list[tuple[str, int]]:

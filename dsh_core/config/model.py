@@ -33,7 +33,7 @@ class Layer:
     """
 
     source: str
-    values: Mapping[str, Any] | Literal[False]
+    values: Mapping[str, Any] | Literal[False] = field(repr=False)
     trusted: bool = True
     lines: Mapping[str, int] = field(default_factory=dict)
     settings_only: bool = False

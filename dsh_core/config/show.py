@@ -12,11 +12,12 @@ from pydantic import SecretStr
 
 from dsh_core.config.interpolate import has_variable, holds_rules
 from dsh_core.config.json_schema import json_schema
-from dsh_core.config.mistakes import KeyPath, dotted, is_secret_name
+from dsh_core.config.mistakes import KeyPath, dotted
 from dsh_core.config.model import AgentDefinition, HarnessConfig, Layer
 from dsh_core.config.yaml import is_ambiguous, plain_scalar
 from dsh_core.llm.adapter import ModelConfig, ProviderConfig
 from dsh_core.secret import Secret
+from dsh_core.secrets import is_secret_header, is_secret_name, secrets_in_url, shown_url
 
 __all__ = ["effective", "json_schema", "render"]
 
@@ -132,15 +133,21 @@ def _as_written(value: Any, merged: Any) -> Any:
 def _masked(value: Any, path: KeyPath, variables: Mapping[str, str]) -> Any:
     if isinstance(value, (Secret, SecretStr)):
         return STARS
-    if isinstance(value, str) and any(map(is_secret_name, path)):
+    if isinstance(value, str) and (any(map(is_secret_name, path)) or _is_secret_header(path)):
         return STARS
     if dotted(path) in variables:
         return variables[dotted(path)]
+    if isinstance(value, str) and (path[-1:] == ("base_url",) or any(secrets_in_url(value))):
+        return shown_url(value)
     if isinstance(value, Mapping):
         return {key: _masked(item, (*path, key), variables) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_masked(item, (*path, index), variables) for index, item in enumerate(value)]
     return value
+
+
+def _is_secret_header(path: KeyPath) -> bool:
+    return path[-2:-1] == ("headers",) and is_secret_header(path[-1])
 
 
 def _head(config: HarnessConfig) -> Iterator[str]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from dsh_core.config.mistakes import KeyPath, Place, at, is_secret_name, position
+from dsh_core.config.mistakes import KeyPath, Place, at, position
+from dsh_core.secrets import is_secret_name
 
 SourceKind: TypeAlias = Literal["user", "project", "environment", "options"]
 
