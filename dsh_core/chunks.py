@@ -7,12 +7,13 @@ provider's raw string; it either raises or ends with a finish of reason `error` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
 from dsh_core.codec import Tagged, case, clean_text, sum_type
 from dsh_core.content import Block, Reasoning, Text, ToolCall, clean_block
 from dsh_core.errors import LlmFailure
+from dsh_core.record import record
 
 
 @sum_type
@@ -22,7 +23,7 @@ class Chunk(Tagged):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Usage:
     """Tokens of one request, in disjoint counts: a total is their sum.
 
@@ -143,7 +144,7 @@ def clean_chunk(chunk: Chunk) -> Chunk:
     return chunk
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Open:
     """A block under construction: its deltas, joined once at the end."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsh_core.errors import UserError
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SlashCommand:
     """A command by its name without the slash.
 

@@ -8,13 +8,13 @@ with `@case("owner/name")` on a subclass of `EventData`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dsh_core.chunks import Chunk, Usage
 from dsh_core.codec import DecodeError, JsonValue, Tagged, case, from_json, sum_type, to_json
 from dsh_core.content import Block
 from dsh_core.messages import USER, Message, Source
+from dsh_core.record import record
 from dsh_core.request import ToolSchema
 
 
@@ -380,7 +380,7 @@ EventData.unknown = UnknownEvent
 _TIME: Any = int | float
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Event:
     """One entry of a session log."""
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from dsh_core.errors import LlmFailure
 from dsh_core.plain import JsonValue, check, check_text, clean_text, freeze
+from dsh_core.record import record
 from dsh_core.tagged import Tagged, is_case
 
 MAX_OBJECT_DEPTH = 20
@@ -42,7 +43,7 @@ class FormError(ValueError):
         return f"{self.path}: {self.problem}" if self.path else self.problem
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record()
 class Form:
     """How one annotation is read and sealed. Both functions raise `ValueError`.
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_core.errors import ConfigError
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     import ssl
@@ -65,7 +65,7 @@ def library() -> ModuleType:
     )
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Shard:
     """A client and how many requests run on it."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
 import pluggy
+
+from dsh_core.record import record
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +32,7 @@ class OnError(enum.Enum):
     REPORT = "it is reported through `agent_error` and the log; nothing else changes"
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Mode:
     """How a hook is called.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from dsh_core.codec import Tagged, case, sum_type
 from dsh_core.content import Block, text_of
+from dsh_core.record import record
 
 
 @sum_type
@@ -50,7 +51,7 @@ Source.unknown = UnknownSource
 USER = UserSource()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Message:
     """One message of the model's history. Frozen and shared: never copied, never mutated.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dsh_core.content import Block, Text, text_of
+from dsh_core.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ToolOutput:
     """The outcome of one call.
 

@@ -7,13 +7,15 @@ person and its answer. The core folds verdicts deny > ask > allow; a denial cann
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
+
+from dsh_core.record import record
 
 EffectKind: TypeAlias = Literal["read", "write", "run", "network", "other"]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Effect:
     """One thing a call may do.
 
@@ -44,7 +46,7 @@ Decision: TypeAlias = Literal["allow", "ask", "deny"]
 _RANK = {"allow": 0, "ask": 1, "deny": 2}
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Verdict:
     """What one policy plugin says about a call.
 
@@ -81,7 +83,7 @@ def strictest(verdicts: Iterable[tuple[str, Verdict]]) -> tuple[str | None, Verd
     return plugin, answer
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Call:
     """A tool call as policy sees it and as it runs: frozen, so that both are the same.
 
@@ -110,7 +112,7 @@ class Call:
     values: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ApprovalRequest:
     """A question to a person about a call.
 
@@ -126,7 +128,7 @@ class ApprovalRequest:
     user_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Approval:
     """The answer. `scope` is `once`, or what the asker offered: `session`, `project`."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dsh_core.codec import freeze
 from dsh_core.messages import Message
+from dsh_core.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ToolSchema:
     """A tool as the model sees it. `parameters` is JSON Schema of an object."""
 
@@ -141,14 +141,14 @@ class Request(Draft):
         super().freeze()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Retry:
     """The answer of `agent_request_error`: ask again after `delay_seconds`."""
 
     delay_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Section:
     """A named part of the system text. Sections are sorted by `order`, then name.
 

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+from dsh_core.record import record
+
 C = TypeVar("C")
 
 
@@ -41,13 +43,12 @@ def case(name: str) -> Callable[[type[C]], type[C]]:
         cases: dict[str, Any] | None = getattr(cls, "cases", None)
         if cases is None:
             raise TypeError(f"{cls.__qualname__} extends no sum type, such as EventData")
-        made: Any = dataclasses.dataclass(frozen=True, slots=True)(cls)
+        made: Any = record()(cls)
         if any(field.name == "type" for field in dataclasses.fields(made)):
             raise TypeError(f"{cls.__qualname__}.type: this name is taken by the tag {name!r}")
         known = cases.get(name)
         if known is not None and _place(known) != _place(made):
             raise TypeError(f"{name!r} is already {'.'.join(_place(known))}")
-        _fast_init(made)
         made.type = name
         cases[name] = made
         return made  # type: ignore[no-any-return]
@@ -64,36 +65,3 @@ def is_case(value: Tagged) -> bool:
 
 def _place(cls: type[Any]) -> tuple[str, str]:
     return cls.__module__, cls.__qualname__
-
-
-def _fast_init(cls: type[Any]) -> None:
-    """Give a frozen class an `__init__` that sets its slots directly.
-
-    The one `dataclasses` writes calls `object.__setattr__` by name for each field, which costs
-    twice as much; chunks and events are made once per token.
-    """
-    fields = dataclasses.fields(cls)
-    if hasattr(cls, "__post_init__") or any(field.kw_only for field in fields):
-        return
-    scope: dict[str, Any] = {"missing": dataclasses.MISSING}
-    parameters, lines = [], []
-    for field in fields:
-        name = field.name
-        scope[f"set_{name}"] = getattr(cls, name).__set__
-        scope[f"default_{name}"] = field.default
-        scope[f"make_{name}"] = field.default_factory
-        has_default = field.default is not dataclasses.MISSING
-        makes = field.default_factory is not dataclasses.MISSING
-        default = f"make_{name}()" if makes else f"default_{name}"
-        if not field.init:
-            lines.append(f"    set_{name}(self, {default})" if has_default or makes else "    pass")
-        elif makes:
-            parameters.append(f"{name}=missing")
-            lines.append(f"    set_{name}(self, {default} if {name} is missing else {name})")
-        else:
-            parameters.append(f"{name}={default}" if has_default else name)
-            lines.append(f"    set_{name}(self, {name})")
-    body = "\n".join(lines) or "    pass"
-    exec(f"def __init__({', '.join(['self', *parameters])}):\n{body}", scope)  # noqa: S102 - as dataclasses does
-    scope["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
-    cls.__init__ = scope["__init__"]

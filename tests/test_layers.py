@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "dsh_core"
 
 ROWS = [
-    ["plain", "errors", "secret", "secrets"],
+    ["plain", "errors", "record", "secret", "secrets"],
     [
         "tagged",
         "forms",

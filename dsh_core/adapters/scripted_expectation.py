@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from dsh_core.content import Block, Image, Reasoning, Text, ToolCall, ToolResult
 from dsh_core.messages import Message
+from dsh_core.record import record
 from dsh_core.request import Request
 
 EXCERPT_CHARS = 300
@@ -18,7 +18,7 @@ Words: TypeAlias = str | tuple[str, ...]
 """One text, or several that must all be there."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Expectation:
     """What must hold of a request before its reply is given; absent keys are not checked.
 

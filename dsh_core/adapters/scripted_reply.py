@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,6 +33,7 @@ from dsh_core.chunks import (
 from dsh_core.codec import to_json
 from dsh_core.content import Block, Reasoning, Text, ToolCall
 from dsh_core.errors import ConfigError, LlmFailure
+from dsh_core.record import record
 from dsh_core.request import Request
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ CHARACTERS_PER_TOKEN = 4
 ARGUMENT_CHARS = 24
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ScriptedCall:
     """A tool call. A string of arguments is given as it is, valid JSON or not."""
 
@@ -60,7 +61,7 @@ class ScriptedCall:
         return json.dumps(self.arguments, ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ScriptedFailure:
     """The `LlmFailure` that ends the reply; see there for the fields."""
 
@@ -71,7 +72,7 @@ class ScriptedFailure:
     retry_after_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ScriptedReply:
     """What the model does with one request.
 

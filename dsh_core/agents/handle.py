@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -13,6 +13,7 @@ from dsh_core.content import Content
 from dsh_core.events import Event, Trigger, TurnEndReason
 from dsh_core.hooks import Hooks
 from dsh_core.messages import USER, Source
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     from dsh_core.agents.stash import Stash
@@ -24,7 +25,7 @@ Disposer: TypeAlias = Callable[[], None]
 """Undoes a registration. Never raises, and does nothing the second time."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class AgentOptions:
     """What an agent was created with.
 
@@ -45,14 +46,14 @@ class AgentOptions:
     stream: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Receipt:
     """Proof that a message is in the inbox; `message_id` stands in the event that logs it."""
 
     message_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class TurnResult:
     """What came of `run`: from its own message to the whole agent idle.
 

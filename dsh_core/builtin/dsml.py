@@ -14,10 +14,10 @@ lsdefine/GenericAgent#804.
 from __future__ import annotations
 
 import json
+import os
 import re
-import uuid
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from dsh_core.agents import StashKey
@@ -25,6 +25,7 @@ from dsh_core.content import Block, Text, ToolCall
 from dsh_core.events import ContextMessage, LimitReached, TurnEndReason
 from dsh_core.marks import hookimpl
 from dsh_core.messages import Message, PluginSource
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
@@ -55,7 +56,7 @@ class MarkupError(ValueError):
     """Markup that cannot be run; says what is wrong with it."""
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Refusals:
     """How often a turn's replies were refused, and why the last one was, until the model knows."""
 
@@ -177,7 +178,7 @@ def _read_block(text: str, position: int) -> tuple[list[ToolCall], int]:
         if end is None:
             raise MarkupError(f"the call of `{invoke[1]}` is malformed or not closed")
         position = end.end()
-        calls.append(ToolCall(f"dsml_{uuid.uuid4().hex}", invoke[1], arguments))
+        calls.append(ToolCall(f"dsml_{os.urandom(16).hex()}", invoke[1], arguments))
     end = _BLOCK_END.match(text, position)
     if end is None or not calls:
         raise MarkupError("the block is malformed, empty or not closed")

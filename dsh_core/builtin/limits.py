@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Generator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from dsh_core.agents import StashKey
@@ -15,13 +15,14 @@ from dsh_core.errors import AgentDisposedError
 from dsh_core.events import ContextMessage, LimitReached, TurnEndReason
 from dsh_core.marks import hookimpl
 from dsh_core.messages import PluginSource
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
     from dsh_core.session import Session
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Meter:
     """What the running turn has used so far: a fold of its events up to `seen`."""
 
@@ -39,7 +40,7 @@ METER: StashKey[_Meter] = StashKey("limits.meter")
 class Limits:
     """Budgets per turn. A reached one ends the turn with reason `limit`."""
 
-    @dataclass(frozen=True, slots=True)
+    @record()
     class Settings:
         """Budgets of one turn; None = none."""
 

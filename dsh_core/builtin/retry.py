@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
 from dsh_core.errors import LlmFailure
 from dsh_core.marks import hookimpl
+from dsh_core.record import record
 from dsh_core.request import Retry
 
 RETRYABLE = ("EMPTY_RESPONSE", "RATE_LIMIT", "SERVER", "TIMEOUT", "TRANSPORT")
@@ -15,7 +15,7 @@ RETRYABLE = ("EMPTY_RESPONSE", "RATE_LIMIT", "SERVER", "TIMEOUT", "TRANSPORT")
 class RetryRequests:
     """Answers `agent_request_error` for failures that pass by themselves."""
 
-    @dataclass(frozen=True, slots=True)
+    @record()
     class Settings:
         """When and how long to wait."""
 

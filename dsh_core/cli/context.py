@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsh_core.cli.screen import printable
 from dsh_core.errors import ConfigError, UserError
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     from dsh_core.config.model import AgentDefinition, HarnessConfig
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dsh_core.harness import Harness
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class CliContext:
     """The core options of a command line, and what follows from them.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from dsh_core.config.source import Source
 from dsh_core.config.trust import UNTIL_TRUSTED
 from dsh_core.config.yaml import plain_scalar
 from dsh_core.llm.adapter import ModelConfig, ProviderConfig
+from dsh_core.record import record
 from dsh_core.secret import Secret
 from dsh_core.secrets import is_secret_variable
 
@@ -25,7 +26,7 @@ _IDLE = "stream_idle_seconds"
 _STRONG = ("environment", "options")
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Builder:
     """Makes providers and agents, and collects what does not fit together.
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from dsh_core.config.source import Source, SourceKind
 from dsh_core.config.yaml import LIMIT_BYTES, read_document
 from dsh_core.errors import ConfigError
+from dsh_core.record import record
 
 PROJECT_FILE = "dsh.yaml"
 USER_FILE = "config.yaml"
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ReadFile:
     """A file's bytes, read once: what is trusted is what is used.
 

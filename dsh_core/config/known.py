@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dsh_core.config.model import HarnessConfig
 from dsh_core.errors import ConfigError
 from dsh_core.llm.adapter import ModelConfig, ProviderConfig
+from dsh_core.record import record
 from dsh_core.secret import Secret
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class KnownProvider:
     """An endpoint dsh knows by name.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from dsh_core.config.precedence import Settings
 from dsh_core.config.source import Source
 from dsh_core.config.trust import TrustStore
 from dsh_core.config.untrusted import strip_untrusted
+from dsh_core.record import record
 
 __all__ = ["load_config", "missing_key_error", "missing_model_error"]
 
@@ -73,7 +74,7 @@ def load_config(
     return replace(loading.config(), safe=safe, blocked=frozenset(blocked))
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Loading:
     """The sources read so far, weakest first, and what is wrong with them."""
 

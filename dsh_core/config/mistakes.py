@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from dsh_core.errors import ConfigError
+from dsh_core.record import record
 from dsh_core.secrets import shown_url
 
 KeyPath: TypeAlias = tuple[str | int, ...]
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 _SHOWN_CHARACTERS = 40
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Mistake:
     """One thing the user has to change.
 

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
 from dsh_core.errors import ConfigError
 from dsh_core.llm.adapter import ProviderConfig
+from dsh_core.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Layer:
     """What one source says about a plugin: a file, the environment, the command line, code.
 
@@ -41,7 +42,7 @@ class Layer:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class AgentDefinition:
     """An agent as `agents.NAME` describes it.
 
@@ -79,7 +80,7 @@ class AgentDefinition:
         object.__setattr__(self, "plugins", _in_layers(self.plugins, f"{key}.plugins"))
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class HarnessConfig:
     """Everything a harness is told.
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dsh_core.config.mistakes import KeyPath, Place, at, position
+from dsh_core.record import record
 from dsh_core.secrets import is_secret_name
 
 SourceKind: TypeAlias = Literal["user", "project", "environment", "options"]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Source:
     """What one file, the environment or the command line says, in the file format's shape.
 

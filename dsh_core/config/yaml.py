@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import yaml
@@ -27,6 +27,7 @@ import yaml
 from dsh_core.config.mistakes import KeyPath, Mistake, Place, at, found, position, refuse
 from dsh_core.config.yaml_syntax import LIMIT_DEPTH, TOO_DEEP, syntax_error
 from dsh_core.errors import ConfigError
+from dsh_core.record import record
 
 _LOADER: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
@@ -50,7 +51,7 @@ _CONSTANTS: dict[str, bool | None] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Document:
     """What a text says.
 

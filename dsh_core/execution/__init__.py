@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from dsh_core.codec import clean_text
+from dsh_core.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Command:
     """What to run. `env` is the whole environment; standard input is always empty.
 
@@ -27,7 +27,7 @@ class Command:
     env: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Survivor:
     """A process that outlived the command that started it; `name` is the program's."""
 

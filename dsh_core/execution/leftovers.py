@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import subprocess
 import sys
 
@@ -20,7 +19,7 @@ class Leftovers:
 
     def __init__(self) -> None:
         self._owner = os.getpid()
-        self._token = secrets.token_hex(8)
+        self._token = os.urandom(8).hex()
         self._groups: set[int] = set()
         self._guardian: subprocess.Popen[bytes] | None = None
         self.is_watching = False

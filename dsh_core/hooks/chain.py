@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pluggy
 
 from dsh_core.marks import Mode
+from dsh_core.record import record
 
 CALL_NEXT = "call_next"
 Values: TypeAlias = dict[str, Any]
 """A hook's arguments by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Implementation:
     """One plugin's function for one hook.
 
@@ -48,7 +48,7 @@ class Implementation:
         return self.function(*[values[name] for name in self.arguments], call_next=call_next)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Chain:
     """All implementations of one hook: generator wrappers outermost, then the others."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dsh_core.errors import PluginError
 from dsh_core.hooks.blame import as_plugin_error, is_stop
 from dsh_core.hooks.chain import Implementation
 from dsh_core.hooks.waterfall import Entry, Run
+from dsh_core.record import record
 
 Outcome: TypeAlias = tuple[Any, BaseException | None]
 """A result, or the error in its place."""
@@ -59,7 +59,7 @@ def _stop_in(outcome: Outcome) -> BaseException | None:
     return error if error is not None and is_stop(error) else None
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Open:
     """A wrapper that stands at its `yield`."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from dsh_core.chunks import Chunk
+from dsh_core.record import record
 from dsh_core.request import Request
 from dsh_core.secret import Secret
 from dsh_core.secrets import secrets_in, secrets_in_url
@@ -17,7 +18,7 @@ ReasoningPolicy: TypeAlias = Literal["auto", "send", "drop"]
 tool calls thought, which DeepSeek's thinking mode requires, and drops the rest."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ModelConfig:
     """What the configuration says about one model.
 
@@ -33,7 +34,7 @@ class ModelConfig:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class ProviderConfig:
     """What the configuration says about one provider.
 
@@ -89,7 +90,7 @@ class LlmAdapter(Protocol):
         """Release connections; no request runs any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class AdapterFactory:
     """An adapter by name, opened once per provider that names it, when first used.
 

@@ -5,11 +5,11 @@ Switch it off and install another factory through `harness.agents.set_factory` t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsh_core.marks import hookimpl
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     from dsh_core.agents import AgentOptions
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class AgentLoop:
     """Fills the agent factory slot while it is registered."""
 
-    @dataclass(frozen=True, slots=True)
+    @record()
     class Settings:
         """How the loop treats what does not end."""
 

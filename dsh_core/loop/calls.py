@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from dsh_core.errors import HarnessError, PluginError
 from dsh_core.events import ToolCallEvent, ToolResultEvent
 from dsh_core.hooks import within
 from dsh_core.outcome import ToolOutput
+from dsh_core.record import record
 from dsh_core.tools.body import cancelled_output, failure
 from dsh_core.tools.pipeline import Judged, execute, judge, resolve
 from dsh_core.tools.progress import Progress
@@ -28,7 +29,7 @@ log = logging.getLogger("dsh.loop")
 MAX_PARALLEL_CALLS = 10
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class _State:
     """How far a call of the reply has come."""
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import itertools
-import uuid
+import os
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dsh_core.content import Block
 from dsh_core.messages import Source
+from dsh_core.record import record
 
 _arrivals = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Queued:
     """One accepted message."""
 
     content: tuple[Block, ...]
     source: Source
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    id: str = field(default_factory=lambda: os.urandom(16).hex())
     arrival: int = field(default_factory=lambda: next(_arrivals))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextvars
-from dataclasses import dataclass
 
 from dsh_core.errors import AgentError
+from dsh_core.record import record
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Span:
     """A time in which an agent's own code runs: a turn with its flush, or an exclusive section."""
 

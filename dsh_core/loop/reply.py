@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
@@ -14,6 +14,7 @@ from dsh_core.content import Block, Reasoning, Text
 from dsh_core.errors import HarnessError, LlmFailure, PluginError
 from dsh_core.events import AssistantMessage, LlmRetry, UsageEvent
 from dsh_core.messages import Message
+from dsh_core.record import record
 from dsh_core.request import Request, Retry
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from dsh_core.loop.turn import Turn
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Attempt:
     """One request and what has come of it so far."""
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsh_core import hookspecs
@@ -43,6 +42,7 @@ from dsh_core.hooks.blame import is_stop
 from dsh_core.loop.calls import StepCalls
 from dsh_core.loop.inbox import Queued
 from dsh_core.loop.reply import Reply
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     from dsh_core.agents import Agent
@@ -58,7 +58,7 @@ Outcome: TypeAlias = TurnEndReason | BaseException
 """What the steps came to: the reason they ended with, or what was raised."""
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class StepOutcome:
     """What a step came to: whether the model is owed another one, and a reason to stop."""
 

@@ -7,8 +7,13 @@ import importlib
 import logging
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-from importlib.metadata import Distribution, EntryPoint, distributions
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dsh_core.record import record
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
 
 GROUP = "dsh"
 CORE_DISTRIBUTION = "dsh-core"
@@ -29,7 +34,7 @@ FIRST_PARTY = (
 log = logging.getLogger("dsh.plugins")
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Found:
     """A plugin that could be loaded.
 
@@ -118,6 +123,8 @@ def builtin_plugin(name: str, target: str, version: str, other: Found | None = N
 
 
 def _with_plugins() -> Iterator[tuple[Distribution, list[EntryPoint]]]:
+    from importlib.metadata import distributions  # a tenth of the import of the whole core
+
     for distribution in distributions():
         try:
             points = [point for point in distribution.entry_points if point.group == GROUP]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from dsh_core.errors import ConfigError
+from dsh_core.record import record
 
 State: TypeAlias = Literal["on", "off", "blocked", "broken", "missing"]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class PluginInfo:
     """One plugin and its state.
 

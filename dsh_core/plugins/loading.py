@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dsh_core import hookspecs
@@ -14,12 +13,13 @@ from dsh_core.hooks.blame import is_stop
 from dsh_core.plugins.discovery import Found
 from dsh_core.plugins.info import PluginInfo, StartError
 from dsh_core.plugins.settings import Placed, admit, build, merge
+from dsh_core.record import record
 from dsh_core.secrets import Secrets
 
 R = TypeVar("R")
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Loaded:
     """A plugin class, module or object with what it takes to make instances of it.
 
@@ -39,7 +39,7 @@ class Loaded:
     instance: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Made:
     """An instance, its settings, and notes about settings that were ignored."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Container, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsh_core import hookspecs
@@ -15,6 +15,7 @@ from dsh_core.plugins.discovery import nearest, unknown_plugin
 from dsh_core.plugins.info import PluginInfo
 from dsh_core.plugins.settings import Placed, placed
 from dsh_core.plugins.states import switch
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     from dsh_core.harness import Harness
@@ -23,7 +24,7 @@ Wanted: TypeAlias = Mapping[str, tuple[Placed, ...] | None]
 """Plugin name → layers on top of the harness's settings; None = off."""
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Overrides:
     """The hooks of agents with the same overrides: base instances, some missing, some replaced.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from dsh_core import hookspecs
@@ -21,12 +21,13 @@ from dsh_core.plugins.loading import Loaded, attempt, declare, made, start_error
 from dsh_core.plugins.order import CycleError, asked_last, bent, mistaken_wishes, wishes
 from dsh_core.plugins.overrides import wanted_by
 from dsh_core.plugins.settings import placed
+from dsh_core.record import record
 
 if TYPE_CHECKING:
     from dsh_core.harness import Harness
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Plugins:
     """The only registrar of a harness.
 

@@ -16,13 +16,14 @@ from dsh_core.config.model import Layer
 from dsh_core.errors import ConfigError, error_chain
 from dsh_core.marks import ADD
 from dsh_core.plugins.trusting import admitted, field_names, marked
+from dsh_core.record import record
 
 _TEXT_ERRORS = ("string_type", "string_sub_type")
 _PLUGIN_ERRORS = ("value_error", "assertion_error")
 """Types of pydantic errors whose text a plugin wrote; it may hold the value."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record()
 class Placed:
     """A layer and the key path its settings stand at, as in `agents.coder.plugins.shell`."""
 

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from dsh_core.marks import ADD, TRUSTED_ONLY, UNTRUSTED_OK, SettingMark
+from dsh_core.record import record
 
 Table: TypeAlias = "dict[str, Rule]"
 """The rules of a class's fields."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record()
 class Rule:
     """What holds for a field.
 

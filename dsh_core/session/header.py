@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dsh_core.record import record
 
 FORMAT_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SessionHeader:
     """The first line of a stored session.
 

@@ -9,7 +9,7 @@ gave, both included, in the order of the history.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from dsh_core.content import Block, Text, ToolCall, ToolResult
@@ -27,10 +27,11 @@ from dsh_core.events import (
     UserMessage,
 )
 from dsh_core.messages import Message, PluginSource, Source, UnknownSource
+from dsh_core.record import record
 from dsh_core.session.repair import missing_result
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class _Origin:
     """Where a message comes from; a reply and its results share a group."""
 
@@ -38,7 +39,7 @@ class _Origin:
     group: int
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Group:
     """A reply whose calls are not all answered yet."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from dsh_core.events import Event
+from dsh_core.record import record
 from dsh_core.session.header import SessionHeader
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class StoredSession:
     """A session as loaded: its header and every durable event, oldest first."""
 
@@ -18,7 +18,7 @@ class StoredSession:
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SessionPage:
     """Some stored sessions, newest first. `cursor` continues the list; None = the end."""
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from dsh_core.codec import JsonValue
+from dsh_core.record import record
 from dsh_core.tools.coerce import MISFIT, expected, fitted, shown
 from dsh_core.tools.violations import NAME_CHARACTERS, MisfitError, Place, Violations
 
@@ -24,7 +25,7 @@ CHOICES_SHOWN = 20
 _SCALARS = (str, int, float, type(None))
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Check:
     """One schema. Values that fit are copied as plain dicts and lists.
 
@@ -204,7 +205,7 @@ class Check:
         return f"{text}; there is {', '.join(names) or 'none'}"
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, eq=False)
 class Alternatives:
     """Schemas one of which a value must fit: as it is, else coerced, the first that can."""
 

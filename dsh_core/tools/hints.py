@@ -22,6 +22,7 @@ from typing import (
 )
 
 from dsh_core.codec import JsonValue, freeze, to_json
+from dsh_core.record import record
 from dsh_core.tools.coerce import TYPES, type_of
 from dsh_core.tools.docstring import parameter_docs
 from dsh_core.tools.models import HintError, model_schema
@@ -49,7 +50,7 @@ class HintSchema(dict[str, Any]):
     make: Callable[[Any], Any] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record()
 class Field:
     """A parameter of a function, or a field of a dataclass or TypedDict."""
 

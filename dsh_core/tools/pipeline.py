@@ -5,10 +5,10 @@ Nothing here raises for what a model, a tool or a plugin does wrong: every call 
 
 from __future__ import annotations
 
+import os
 import threading
-import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dsh_core import hookspecs
@@ -28,6 +28,7 @@ from dsh_core.policy import (
     Verdict,
     strictest,
 )
+from dsh_core.record import record
 from dsh_core.tools.arguments import BadArgumentsError, parse_arguments
 from dsh_core.tools.body import as_output, failure, run_body
 from dsh_core.tools.progress import Progress
@@ -44,7 +45,7 @@ _WANTED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Judged:
     """A call with its tool, if there is one, and the output that a denial gives it."""
 
@@ -158,7 +159,7 @@ async def _ask(agent: Agent, call: Call, plugin: str | None, verdict: Verdict) -
     A question or an answer that cannot be logged is a denial.
     """
     request = ApprovalRequest(
-        uuid.uuid4().hex[:12],
+        os.urandom(6).hex(),
         call,
         verdict.message,
         plugin=plugin,

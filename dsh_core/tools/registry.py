@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from dsh_core.errors import ConfigError, UserError
 from dsh_core.hooks import Hooks
+from dsh_core.record import record
 from dsh_core.request import ToolSchema
 from dsh_core.tools.tool import Tool
 
@@ -16,7 +16,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider accepts as a function name."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Entry:
     """One registration: identity counts, so that a disposer removes exactly its own."""
 

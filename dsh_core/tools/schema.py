@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, get_type_hints
 
 from dsh_core.codec import JsonValue, freeze, to_json
 from dsh_core.errors import UserError
+from dsh_core.record import record
 from dsh_core.tools.checker import Check
 from dsh_core.tools.coerce import DEPTH_LIMIT, is_deep
 from dsh_core.tools.docstring import parameter_docs
@@ -25,7 +25,7 @@ from dsh_core.tools.tool import InvalidArgumentsError
 from dsh_core.tools.violations import MisfitError, Violations
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Validated:
     """Arguments that fit, in two forms. What was not given is in neither.
 
@@ -39,7 +39,7 @@ class Validated:
     arguments: Mapping[str, JsonValue]
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Parameters:
     """What a tool takes.
 

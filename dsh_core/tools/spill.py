@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -42,7 +41,7 @@ class SpillFolder:
     def save(self, name: str, text: str) -> Path:
         """Write text to a new file, mode 0600, and return its path."""
         safe = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40] or "output"
-        path = self.path() / f"{safe}-{secrets.token_hex(4)}.txt"
+        path = self.path() / f"{safe}-{os.urandom(4).hex()}.txt"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)

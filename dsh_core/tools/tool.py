@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dsh_core.errors import HarnessError
 from dsh_core.policy import Call, Effect
+from dsh_core.record import record
 from dsh_core.request import ToolSchema
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class InvalidArgumentsError(HarnessError):
         self.violations = violations
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class ToolContext:
     """What a tool body may use of its surroundings.
 

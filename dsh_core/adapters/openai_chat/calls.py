@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from dsh_core.record import record
 
 _MARK = re.compile(r'\\[\s\S]?|["{}]')
 """What tells where a JSON object ends: an escape as one, a quotation mark, a brace."""
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Call:
     """A tool call under construction; `block` is its index among the message's blocks."""
 

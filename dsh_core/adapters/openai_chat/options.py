@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -12,13 +12,14 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from dsh_core.errors import ConfigError
 from dsh_core.http import CONNECT_SECONDS
 from dsh_core.llm.adapter import ProviderConfig
+from dsh_core.record import record
 from dsh_core.secret import Secret
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110, 5.6.2
 _VERSION = re.compile(r"v\d\w*")
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class Options:
     """An endpoint's settings.
 
