@@ -63,6 +63,7 @@ class Drive:
     replies: Sequence[Any]
     before: Mapping[str, str] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
+    window_tokens: int | None = None
 
 
 def calls(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -77,7 +78,15 @@ def after(*found: str, say: str) -> dict[str, Any]:
 PLAIN = Drive(["Good morning."])
 DRIVES = {
     CORE: PLAIN,
-    "dsh-compaction": PLAIN,  # its commands need a front end, and a run this short no room
+    "dsh-compaction": Drive(
+        [
+            calls("no_such_tool", text="first " * 700),
+            calls("no_such_tool", text="second " * 600),
+            {"text": "Tried once.", "expect": {"last_contains": "Room is running out"}},
+            after("Tried once.", say="Summed up."),
+        ],
+        window_tokens=2500,
+    ),
     "dsh-files": Drive(
         [
             calls("grep", pattern="hello"),
@@ -259,7 +268,8 @@ def check_plugins(installed: Installed, distribution: Distribution) -> None:
 def check_drive(installed: Installed, drive: Drive) -> None:
     for name, text in drive.before.items():
         (installed.work / name).write_text(text, encoding="utf-8")
-    provider = {"adapter": "scripted", "replies": drive.replies, "models": {"script": {}}}
+    model = {"context_window_tokens": drive.window_tokens} if drive.window_tokens else {}
+    provider = {"adapter": "scripted", "replies": drive.replies, "models": {"script": model}}
     config = installed.work.parent / "drive.yaml"
     config.write_text(json.dumps({"providers": {"offline": provider}}), encoding="utf-8")
     answer = installed.dsh("run", "-c", config, "Go.").strip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -24,11 +23,13 @@ class Choice:
         segments: `(start, stop)` in the history; never empty. The last is the summary's place.
         stop: How much of the history the strategy is shown.
         tokens: What the segments take.
+        fresh: What of that is no summary already.
     """
 
     segments: tuple[tuple[int, int], ...]
     stop: int
     tokens: int
+    fresh: int
 
     def span(self, view: View, focus: str) -> Span:
         """Return what the strategy is asked about."""
@@ -56,10 +57,11 @@ def choose(
     while parts and _tokens(parts[-1]) <= MARKER_TOKENS:
         parts.pop()
     parts = [part for part in parts if _tokens(part) > MARKER_TOKENS]
-    if not parts or _is_condensed(view, parts):
+    fresh = _tokens([unit for part in parts for unit in part if not _is_condensed(view, unit)])
+    if not fresh:
         return None
     segments = tuple((part[0].start, part[-1].stop) for part in parts)
-    return Choice(segments, segments[-1][1], sum(map(_tokens, parts)))
+    return Choice(segments, segments[-1][1], sum(map(_tokens, parts)), fresh)
 
 
 def tail_start(view: View, *, keep: float, limit: float | None) -> int:
@@ -91,12 +93,5 @@ def _tokens(units: list[Unit]) -> int:
     return sum(unit.tokens for unit in units)
 
 
-def _is_condensed(view: View, parts: list[list[Unit]]) -> bool:
-    """Whether all that could go has gone already."""
-    return all(source in (SUMMARY, MARKER) for source in _sources(view, parts))
-
-
-def _sources(view: View, parts: list[list[Unit]]) -> Iterator[object]:
-    for part in parts:
-        for message in view.messages(part[0].start, part[-1].stop):
-            yield message.source
+def _is_condensed(view: View, unit: Unit) -> bool:
+    return view.sources[unit.start][1].source in (SUMMARY, MARKER)

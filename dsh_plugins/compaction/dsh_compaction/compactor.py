@@ -29,7 +29,8 @@ ROOM_SHARE = 0.9
 """Share of the window that a summary request may fill; the summary itself takes the rest."""
 
 WORTH_SHARE = 0.05
-"""Share of the window that an automatic compaction must have to gain from."""
+"""Share of the window that must have come since the last summary for an automatic compaction: where
+less is left to gain, each step would ask for another summary."""
 
 
 @dataclass(slots=True)
@@ -210,7 +211,7 @@ class Compactor:
         if choice is None and run.trigger == "overflow" and run.keep:
             run.keep = 0.0
             choice = choose(run.view, keep=0.0, limit=limit, room=run.room)
-        if choice is not None and run.is_automatic and choice.tokens < WORTH_SHARE * limit:
+        if choice is not None and run.is_automatic and choice.fresh < WORTH_SHARE * limit:
             return None
         return choice
 

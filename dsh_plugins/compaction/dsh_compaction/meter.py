@@ -60,13 +60,14 @@ class Meter:
         session = self._agent.session
         events, seen = session.events, self._seen
         self._seen = len(events)
-        usage: UsageEvent | None = None
+        usages: dict[tuple[int, int], UsageEvent] = {}
         for index in range(len(events) - 1, seen - 1, -1):
             match events[index].data:
                 case UsageEvent() as data:
-                    usage = usage or data
+                    usages.setdefault((data.turn, data.step), data)
                 case AssistantMessage(replaces=None) as data:
-                    if usage is not None and (usage.turn, usage.step) == (data.turn, data.step):
+                    usage = usages.get((data.turn, data.step))
+                    if usage is not None:
                         self._begin(session.messages(), data, usage)
                     return
                 case data if getattr(data, "replaces", None) is not None:

@@ -51,8 +51,9 @@ class Tokenizer:
         return counted + MESSAGE_TOKENS * len(messages)
 
     def _count(self, texts: list[str]) -> int:
-        encoded = self._library.encode_batch(texts, add_special_tokens=False)
-        return sum(len(one.ids) for one in encoded)
+        # One by one: a batch starts threads, and the library then complains about every fork.
+        encode = self._library.encode
+        return sum(len(encode(text, add_special_tokens=False).ids) for text in texts)
 
 
 def _texts(content: tuple[Block, ...]) -> Iterator[str]:

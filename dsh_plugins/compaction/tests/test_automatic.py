@@ -14,6 +14,7 @@ from compaction_stage import (
     texts,
 )
 
+from dsh_compaction import compact
 from dsh_compaction.events import CompactionRequest, CompactionStart
 from dsh_core import Layer, Text, TurnResult, hookimpl
 from dsh_core.events import ContextMessage, Errored, LlmRetry, ToolResultEvent
@@ -122,6 +123,17 @@ async def test_a_compaction_that_does_not_help_is_not_repeated_in_the_turn():
         assert isinstance(result.reason, Errored)
         assert result.reason.code == "CONTEXT_WINDOW_EXCEEDED"
         assert s.agent.session.generation == 0
+
+
+async def test_a_summary_with_hardly_anything_new_behind_it_is_not_summarised_again():
+    async with staged(summarising(fetches(6800), summary="S" * 6000)) as s:
+        await s.run("x" * 4000)
+        assert (await compact(s.agent)).outcome == "compacted"
+        await s.run("hi")
+        await s.run("y" * 2800)
+        assert s.outcomes == ["compacted", "failed"]
+        assert "tokens are left, the threshold is 3,200" in s.ends[1].problem
+        assert len(s.summary_requests) == 1
 
 
 async def test_where_requests_alone_fill_the_window_that_is_said():

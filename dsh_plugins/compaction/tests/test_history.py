@@ -11,7 +11,7 @@ from compaction_stage import bounded, fetches, staged, summarising, texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dsh_compaction import compact
+from dsh_compaction import compact, pin
 from dsh_compaction.choice import choose
 from dsh_compaction.pruning import prunable
 from dsh_compaction.settings import Settings
@@ -224,3 +224,19 @@ async def test_an_older_fork_has_the_originals():
         assert texts(fork.messages())[1] == "One."
         assert len(texts(s.agent.session.messages())) < len(texts(fork.messages())) + 2
         assert replace(fork.header).parent == s.agent.session.id
+
+
+async def test_a_crash_at_any_moment_leaves_a_history_that_can_be_sent():
+    work = [fetches(900, 901), fetches(902), reply("One."), fetches(903, 904), reply("Two.")]
+    async with staged(summarising(*work)) as s:
+        await s.run("first")
+        await s.run("second")
+        await s.run("third")
+        pin(s.agent, next(q for q, m in s.agent.session.message_sources() if m.text == "second"))
+        await bounded(compact(s.agent))
+        events = list(s.agent.session.events)
+        assert sum(getattr(event.data, "replaces", None) is not None for event in events) == 2
+        for length in range(1, len(events) + 1):
+            session = new_session(events[:length])
+            assert_complete(session.messages())
+            assert_balanced(session.events)
