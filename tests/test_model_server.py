@@ -305,3 +305,13 @@ async def test_with_a_window_replies_report_what_was_counted():
         "total_tokens": tokens + 10,
     }
     assert given == {"prompt_tokens": 7}
+
+
+async def test_closing_the_server_beside_an_idle_connection_is_quiet(caplog):
+    async with ModelServer([reply("hi")]) as server, connected(server) as (reader, writer):
+        writer.write(http(BODY))
+        await reader.readuntil(b"}")
+        await server.aclose()
+        await asyncio.sleep(0)
+
+    assert [record for record in caplog.records if record.name == "asyncio"] == []

@@ -211,6 +211,10 @@ class ModelServer:
                 pass
         except ConnectionError:
             pass  # the request's state says it
+        except asyncio.CancelledError:
+            if self._server is not None:
+                raise
+            # `aclose` ends its own task; Python 3.11's streams would log that as an error.
         finally:
             del self._connections[task]
             await connection.close()
