@@ -171,6 +171,32 @@ def test_an_override_brings_its_own_tools_for_its_agents_only() -> None:
     assert list(r.tools.visible(special)) == []
 
 
+def test_an_override_of_a_plugin_without_tools_changes_nothing() -> None:
+    r = Registry("files", "notes")
+    r.tools.register(named("read"), owner="files")
+    special = hooks_with("files", "notes")
+    seen, before = r.tools.visible(special), r.changes
+
+    r.tools.override("notes", special, [])
+    r.tools.forget(special)
+
+    assert (r.changes, r.tools.visible(special)) == (before, seen)
+
+
+def test_an_override_that_brings_no_tools_hides_those_of_its_plugin() -> None:
+    r = Registry("files")
+    r.tools.register(named("read"), owner="files")
+    special = hooks_with("files")
+    assert list(r.tools.visible(special)) == ["read"]
+
+    r.tools.override("files", special, [])
+    assert list(r.tools.visible(special)) == []
+    r.tools.forget(special)
+
+    assert list(r.tools.visible(special)) == ["read"]
+    assert r.changes == 3
+
+
 def test_an_override_cannot_bring_a_name_of_another_plugin() -> None:
     r = Registry("files", "shell")
     special = hooks_with("files", "shell")

@@ -65,16 +65,21 @@ class Tools:
 
     def override(self, owner: str, hooks: Hooks, tools: Iterable[Tool]) -> None:
         """Let an override instance's tools stand for its owner's where `hooks` are used."""
+        hides = any(entry.owner == owner and entry.hooks is None for entry in self._entries)
         self._overridden.add((hooks, owner))
         for tool in tools:
             self.register(tool, owner=owner, hooks=hooks)
-        self._invalidate()
+        if hides:
+            self._invalidate()
 
     def forget(self, hooks: Hooks) -> None:
         """Take away what override instances brought for the agents that have `hooks`."""
-        self._entries = [entry for entry in self._entries if entry.hooks is not hooks]
+        kept = [entry for entry in self._entries if entry.hooks is not hooks]
+        owners = {owner for of, owner in self._overridden if of is hooks}
         self._overridden = {key for key in self._overridden if key[0] is not hooks}
-        self._invalidate()
+        if len(kept) != len(self._entries) or any(entry.owner in owners for entry in kept):
+            self._entries = kept
+            self._invalidate()
 
     def remove_owner(self, owner: str) -> None:
         """Take away everything an owner registered."""
