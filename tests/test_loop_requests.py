@@ -298,8 +298,9 @@ async def test_a_change_is_logged_with_who_made_it_and_what_it_breaks(
         assert second.changed_by == dict.fromkeys(change, "it")
         assert second.prefix_break == logged
         assert (third.model, third.system, third.tools) == (first.model, first.system, first.tools)
+        assert third.changed_by == second.changed_by, "it left alone what it had changed"
         for name in logged:
-            assert f"the prompt cache is lost: {name} changed (it)" in caplog.text
+            assert caplog.text.count(f"the prompt cache is lost: {name} changed (it)") == 2
 
 
 async def test_parameters_that_a_plugin_changes_in_place_are_a_change() -> None:
@@ -343,6 +344,51 @@ async def test_a_section_that_changes_is_blamed_on_its_plugin(
         assert second.changed_by == {"system": "clock"}
         assert second.prefix_break == ("system",)
         assert "the prompt cache is lost: system changed (clock)" in caplog.text
+
+
+async def test_a_plugin_that_stops_editing_is_named_beside_one_that_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Once:
+        left = 1
+
+        @hookimpl
+        async def system_prompt_assemble(self, assembly: Assembly) -> None:
+            if self.left:
+                self.left -= 1
+                assembly.sections = (*assembly.sections, Section("more", "Be brief."))
+
+    class Always:
+        @hookimpl
+        async def agent_request(self, request: Request) -> None:
+            request.system += "\nBe kind."
+
+    async with stage(plugins={"once": Once(), "always": Always()}) as s:
+        for text in "abc":
+            await bounded(s.agent.run(text))
+
+        first, second = s.logged(RequestHeader)
+        assert (first.changed_by, second.changed_by) == ({"system": "always"}, {"system": "once"})
+        assert "the prompt cache is lost: system changed (once)" in caplog.text
+
+
+async def test_a_plugin_that_stops_rewriting_messages_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Once:
+        left = 1
+
+        @hookimpl
+        async def agent_request(self, request: Request) -> None:
+            if self.left:
+                self.left -= 1
+                request.messages = (Message("user", (Text("first"),)), *request.messages)
+
+    async with stage(plugin=Once()) as s:
+        await bounded(s.agent.run("a"))
+        await bounded(s.agent.run("b"))
+
+    assert "the prompt cache is lost: messages changed (it)" in caplog.text
 
 
 async def test_a_tool_that_comes_or_goes_is_blamed_on_its_owner() -> None:

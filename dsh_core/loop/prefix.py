@@ -22,14 +22,23 @@ class Writers:
         self._registry = tools
         self._sections: Mapping[str, tuple[str, str]] | None = None
         self._tools: dict[str, tuple[str | None, ToolSchema]] | None = None
+        self._editors: set[tuple[str, str]] = set()
 
     def of(self, request: Request, assembly: Assembly) -> dict[str, str]:
-        """Return field → plugin for what plugins wrote, or what changed because of them."""
+        """Return field → plugin for what plugins wrote, or what changed because of them.
+
+        A plugin that wrote a field the last time and leaves it alone now has changed it, too.
+        """
         writers = {
             ("system" if name == "sections" else name): plugin
             for name, plugin in assembly.changed_by.items()
         }
+        editors = {*writers.items()}
         writers.update((n, p) for n, p in request.changed_by.items() if n in HEADER_FIELDS)
+        editors.update(writers.items())
+        came = {name for name, _ in editors - self._editors}
+        writers.update((n, p) for n, p in sorted(self._editors - editors) if n not in came)
+        self._editors = editors
         tools = {tool.name: (self._registry.owner_of(tool.name), tool) for tool in request.tools}
         causes = {
             "system": _owner_of_change(self._sections, assembly.contributed),

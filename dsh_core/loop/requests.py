@@ -34,6 +34,7 @@ class RequestLog:
         self._derived: tuple[Message, ...] = ()
         self._expected: tuple[Message, ...] = ()
         self._is_rewritten = False
+        self._rewriter: str | None = None
         self._generation = 0
 
     async def build(self, turn: int, step: int) -> Request:
@@ -95,7 +96,8 @@ class RequestLog:
             and session.generation == self._generation
             and not starts_with(messages, self._expected)
         ):
-            warn("messages", writer)
+            warn("messages", writer or self._rewriter)
+        self._rewriter = writer
         self._generation = session.generation
         # What a plugin puts behind the history is expected to stay behind it, and so to move.
         self._expected = messages if tail else messages[: len(derived)]
