@@ -194,11 +194,18 @@ def _links(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
 
 
-def _describe(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
+    """Say an error in its own words, whatever its `__str__` does."""
     try:
-        text = clean_text(str(error))
-    except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not hide the error
-        text = f"(its text cannot be read: {type(broken).__name__})"
+        return clean_text(str(error))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as broken:  # noqa: BLE001 - a hostile __str__ must not hide the error
+        return f"(its text cannot be read: {type(broken).__name__})"
+
+
+def _describe(error: BaseException) -> str:
+    text = error_text(error)
     name = type(error).__name__
     if isinstance(error, HarnessError) and text:
         return text

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from dsh_core import hookspecs
 from dsh_core.agents import Agent, AgentOptions, Agents
+from dsh_core.agents.inside import refuse_inside
 from dsh_core.commands import Commands
 from dsh_core.config.model import AgentDefinition, HarnessConfig
 from dsh_core.errors import ConfigError, HarnessError, PluginError, UserError, error_chain
@@ -145,10 +146,12 @@ class Harness:
         """Dispose all agents, flush, stop plugins, close connections. Safe to call again.
 
         Concurrent callers share one stop, and a cancelled caller does not end it half-way. Raises
-        `AgentError` inside a turn, which it would wait for; no plugin is stopped then.
+        `AgentError` inside a turn, which it would wait for; nothing is disposed or stopped then.
         """
         if not self.is_running and self._stopping is None:
             return
+        for agent in self.agents.list():
+            refuse_inside(agent, "harness.stop")
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
         await asyncio.shield(self._stopping)
@@ -244,9 +247,12 @@ class Harness:
     # ----------------------------------------------------------------------- reports
 
     def report_error(self, agent: Agent, turn: int, step: int, error: BaseException) -> None:
-        """Tell plugins about a failure, and the log; one inside `agent_error` only the log."""
+        """Tell plugins about a failure, and the log.
+
+        One inside `agent_error`, or of a task that was abandoned, gets into the log only.
+        """
         log.warning("agent %s: %s", agent.name, self._said(error))
-        if agent.id in self._telling:
+        if agent.id in self._telling or agent.session.is_barred:
             return
         self._telling.add(agent.id)
         try:

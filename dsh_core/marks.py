@@ -60,6 +60,14 @@ class Mode:
     limit_seconds: float | None = None
     streams: bool = False
 
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether something is over and waits for no more than a report of what failed.
+
+        Nobody there has a reason to cancel the task that calls.
+        """
+        return self.limit_seconds is not None and self.on_error is OnError.REPORT
+
 
 def emit(
     on_error: OnError = OnError.REPORT, *, limit_seconds: float | None = None

@@ -45,8 +45,11 @@ async def test_a_stop_from_inside_a_turn_is_refused_and_nothing_is_stopped() -> 
                 errors.append(error)
 
     async with offline("hi", plugin=Impatient()) as stage:
+        harness = stage.agent.harness
+        other = harness.agents.create(harness.definition(stage.agent.name))
         result = await stage.agent.run("go")
 
+        assert (other.status, other in harness.agents.list()) == ("idle", True)
         assert result.text == "hi"
         assert len(errors) == 1
         assert stage.agent.harness.is_running

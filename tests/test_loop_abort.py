@@ -128,6 +128,7 @@ async def scene() -> AsyncIterator[Stage]:
         plugin=Everywhere(),
         tools=(reads, writes),
         settings={"retry": False},
+        grace_seconds=60,  # nothing here ignores an abort, and the machine may be busy
     ) as s:
         yield s
 

@@ -310,14 +310,18 @@ def test_a_listener_hears_every_event_until_it_is_disposed() -> None:
     assert [event.type for event in heard] == ["user/message", "assistant/chunk"]
 
 
+@pytest.mark.parametrize(
+    "failure", [RuntimeError, SystemExit, asyncio.CancelledError, GeneratorExit]
+)
 def test_a_listener_that_raises_or_leaves_keeps_nobody_from_the_event(
-    caplog: pytest.LogCaptureFixture,
+    failure: type[BaseException],
 ) -> None:
-    log, heard = opened(), []
+    lab = HookLab()
+    log, heard = opened(lab), []
 
     def leaves(event: Event) -> None:
         dispose()
-        raise RuntimeError("broken")
+        raise failure("broken")
 
     dispose = log.subscribe(leaves)
     log.subscribe(heard.append)
@@ -325,7 +329,9 @@ def test_a_listener_that_raises_or_leaves_keeps_nobody_from_the_event(
     log.append(END)
 
     assert [event.data for event in heard] == [HELLO, END]
-    assert "a listener of session s1 failed: RuntimeError: broken" in caplog.text
+    (report,) = lab.reports()
+    assert report.startswith("plugin '?' in session.subscribe: ")
+    assert report.endswith(f"leaves: {failure.__name__}: broken")
 
 
 def test_one_function_may_listen_twice() -> None:
@@ -338,6 +344,29 @@ def test_one_function_may_listen_twice() -> None:
     log.append(HELLO)
 
     assert len(heard) == 3
+
+
+def test_the_log_cannot_be_changed_through_its_events() -> None:
+    log = opened()
+    events: Any = log.events
+    before = [*events]
+
+    for change in (
+        lambda: events.clear(),
+        lambda: events.append(before[0]),
+        lambda: events.pop(),
+        lambda: events.__setitem__(0, before[0]),
+        lambda: events.__delitem__(0),
+        lambda: events.sort(),
+    ):
+        with pytest.raises(AttributeError):
+            change()
+    events[:].clear()
+
+    assert (log.events, log.events is events) == (before, True)
+    log.append(HELLO)
+    assert [*events, *reversed(events)][1:3] == [log.events[-1]] * 2
+    assert (events == before, events[1] in events, events.index(events[1])) == (False, True, 1)
 
 
 def test_a_listener_cannot_append() -> None:

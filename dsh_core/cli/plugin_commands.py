@@ -34,7 +34,7 @@ def find(name: str, known: Sequence[str]) -> Callable[..., int]:
 def _load(point: EntryPoint) -> Callable[..., int]:
     try:
         command: Callable[..., int] = point.load()
-    except (KeyboardInterrupt, GeneratorExit):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:
         owner = point.dist.name if point.dist is not None else "?"

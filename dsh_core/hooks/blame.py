@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import traceback
 from pathlib import PurePath
 from typing import NoReturn
 
-from dsh_core.errors import LlmFailure, PluginError, UserError, error_chain
-from dsh_core.hooks.chain import Implementation
+from dsh_core.errors import LlmFailure, PluginError, UserError, error_chain, error_text
+from dsh_core.hooks.chain import Implementation, SteeringError
 from dsh_core.marks import OnError
 
 AWAIT_IT = "write `await call_next()`"
 """What to do where a wrapper took the coroutine for the result."""
 
 
-def is_stop(error: BaseException) -> bool:
-    """Whether an exception must travel on at once: Ctrl-C, or a cancellation someone asked for.
+CANCELLED_ITSELF = "cancelled the task it was called in"
+"""What is said of code that cancels the running task, which belongs to the core."""
 
-    A `CancelledError` in a task that nobody cancelled is a plugin's fault, as `SystemExit` is.
+
+def is_stop(error: BaseException) -> bool:
+    """Whether an exception must travel on at once: Ctrl-C, a requested cancellation, or a close.
+
+    A `CancelledError` in a task that nobody cancelled is a plugin's fault, as `SystemExit` is. Ask
+    in the function that caught the error, see `is_close`.
     """
-    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
-        return True
-    return isinstance(error, asyncio.CancelledError) and cancel_requested()
+    if isinstance(error, asyncio.CancelledError):
+        return cancel_requested()
+    return isinstance(error, KeyboardInterrupt) or is_close(error)
+
+
+def is_close(error: BaseException) -> bool:
+    """Whether the coroutine or generator that caught the error is being closed.
+
+    Python raises `GeneratorExit` anew in each frame it closes, where that frame stands; one that
+    somebody raised comes from a frame below.
+    """
+    if not isinstance(error, GeneratorExit):
+        return False
+    trace = error.__traceback__
+    return trace is None or trace.tb_next is None
 
 
 def cancel_requested() -> bool:
@@ -49,6 +67,22 @@ async def heed_cancellation(requests: int) -> None:
         raise asyncio.CancelledError
 
 
+async def undo_cancellation(requests: int) -> None:
+    """Take back what the running code has asked of its own task since it had `requests` requests.
+
+    Raises `CancelledError` when somebody else cancels the task meanwhile.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    own = task.cancelling() - requests
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)  # where the request is delivered; `uncancel` alone leaves it pending
+    for _ in range(own):
+        task.uncancel()
+    if task.cancelling() > requests:
+        raise asyncio.CancelledError
+
+
 def blamed(
     implementation: Implementation, error: BaseException, policy: OnError | None = None
 ) -> BaseException:
@@ -68,7 +102,7 @@ def raise_blamed(implementation: Implementation, error: BaseException, policy: O
     edge = blamed(implementation, error, policy)
     if edge is error:
         raise error
-    raise edge from error
+    raise edge from edge.__cause__
 
 
 def as_plugin_error(implementation: Implementation, error: BaseException) -> PluginError:
@@ -76,6 +110,8 @@ def as_plugin_error(implementation: Implementation, error: BaseException) -> Plu
 
     The message ends with the place in the plugin's code, unless the error is in the user's words.
     """
+    if isinstance(error, SteeringError) and error.__cause__ is not None:
+        error = error.__cause__
     if isinstance(error, PluginError):
         return error
     message = error_chain(error)
@@ -90,7 +126,7 @@ def as_plugin_error(implementation: Implementation, error: BaseException) -> Plu
 
 
 def _took_coroutine_for_result(error: BaseException) -> bool:
-    text = str(error) if isinstance(error, (AttributeError, TypeError)) else ""
+    text = error_text(error) if isinstance(error, (AttributeError, TypeError)) else ""
     return "coroutine" in text and AWAIT_IT not in text
 
 

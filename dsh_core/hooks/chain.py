@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -14,6 +15,27 @@ from dsh_core.record import record
 CALL_NEXT = "call_next"
 Values: TypeAlias = dict[str, Any]
 """A hook's arguments by name."""
+
+
+CONTROL = (asyncio.CancelledError, GeneratorExit, StopIteration)
+"""What steers the code that awaits, and must not come from code that never waits."""
+
+
+class SteeringError(RuntimeError):
+    """Stands for what steers the code that awaits, on its way to whoever reports it.
+
+    No cancellation and no close can reach code that never waits: there it is a failure as others.
+    """
+
+
+def own_failure(error: BaseException) -> BaseException:
+    """Return the error to raise for what code raised that never waits."""
+    if not isinstance(error, CONTROL):
+        return error
+    kind = RuntimeError if isinstance(error, StopIteration) else SteeringError
+    failure = kind(f"raised {type(error).__name__}")
+    failure.__cause__ = error
+    return failure
 
 
 @record()
@@ -42,6 +64,13 @@ class Implementation:
     def call(self, values: Values) -> Any:
         """Call the function with the arguments it asks for."""
         return self.function(*[values[name] for name in self.arguments])
+
+    def call_at_once(self, values: Values) -> Any:
+        """Call a function that never waits."""
+        try:
+            return self.function(*[values[name] for name in self.arguments])
+        except CONTROL as error:
+            raise own_failure(error) from error
 
     def call_around(self, values: Values, call_next: Callable[..., Any]) -> Any:
         """Call a function that takes `call_next`."""

@@ -5,6 +5,7 @@ The spec function itself is the key, so `mypy --strict` checks arguments and res
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
@@ -15,19 +16,21 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from dsh_core.errors import PluginError, error_chain
 from dsh_core.hooks.blame import (
+    CANCELLED_ITSELF,
     as_plugin_error,
-    cancel_requested,
     cancel_requests,
     heed_cancellation,
     is_stop,
     raise_blamed,
+    undo_cancellation,
 )
 from dsh_core.hooks.chain import Chain, Implementation, Values
 from dsh_core.hooks.failures import Failures
 from dsh_core.hooks.registry import HookRegistry
 from dsh_core.hooks.said import SaidInTurn
 from dsh_core.hooks.streams import StreamChain, StreamRun
-from dsh_core.hooks.waiting import DeadlineError, all_at_once, within
+from dsh_core.hooks.stuck import bar
+from dsh_core.hooks.waiting import CLEANUP_SECONDS, DeadlineError, all_at_once, within
 from dsh_core.hooks.waterfall import Run
 from dsh_core.hooks.wrappers import WrappedRun
 from dsh_core.marks import MODE_ATTRIBUTE, Mode, OnError, mode_of
@@ -297,9 +300,10 @@ class Hooks(HookRegistry):
     def report(self, error: PluginError, values: Mapping[str, Any]) -> None:
         """Report a failure that changes nothing else. Never raises for a reporter that fails.
 
-        What a hook with policy REPORT says again within a turn is only logged, at debug level.
+        What a hook with policy REPORT, or a listener, says again within a turn is only logged, at
+        debug level.
         """
-        if self._policy(error.hook) is OnError.REPORT and self._said.has(error, values):
+        if self._policy(error.hook) in (OnError.REPORT, None) and self._said.has(error, values):
             log.debug("again: %s", error)
             return
         try:
@@ -337,7 +341,7 @@ class Hooks(HookRegistry):
     def _timed(self, implementation: Implementation, values: Values) -> Any:
         """Call what runs at once, and report it when it held the loop."""
         started = time.perf_counter()
-        result = implementation.call(values)
+        result = implementation.call_at_once(values)
         held = time.perf_counter() - started
         if held > self.held_loop_seconds:
             self.report_slow(implementation, held, values)
@@ -352,14 +356,27 @@ class Hooks(HookRegistry):
         else:
             running = self._timed(implementation, values)
             if running is None or not isawaitable(running):
+                if mode.is_checkpoint and cancel_requests() > requests:
+                    await undo_cancellation(requests)
+                    raise RuntimeError(CANCELLED_ITSELF)
                 return running
         if mode.limit_seconds is None:
             result = await running
         else:
-            result = await within(mode.limit_seconds, running)
+            abandoned = partial(self._abandon, implementation, values, requests)
+            result = await within(mode.limit_seconds, running, abandoned=abandoned)
         if cancel_requests() > requests:
             await heed_cancellation(requests)
         return result
+
+    def _abandon(
+        self, implementation: Implementation, values: Values, requests: int, task: asyncio.Task[Any]
+    ) -> None:
+        """Keep what goes on after its limit, or an abort, out of the log; report the latter."""
+        bar(task, values)
+        if cancel_requests() > requests:
+            text = f"ignored its cancellation for {CLEANUP_SECONDS:g} s and was abandoned"
+            self.report(PluginError(implementation.plugin, implementation.hook, text), values)
 
 
 def _refuse(awaitable: object) -> None:
@@ -380,4 +397,4 @@ def specs_in(module: ModuleType) -> Iterable[tuple[str, Mode]]:
             yield name, mode_of(function)
 
 
-__all__ = ["DeadlineError", "Hooks", "Reporter", "Tracer", "cancel_requested", "specs_in", "within"]
+__all__ = ["DeadlineError", "Hooks", "Reporter", "Tracer", "specs_in", "within"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dsh_core.errors import PluginError
+from dsh_core.errors import PluginError, error_text
 
 
 class SaidInTurn:
@@ -27,7 +27,7 @@ class SaidInTurn:
         if before != turn:
             said = set()
             self._turns[session] = turn, said
-        text = str(error)
+        text = error_text(error)
         is_known = text in said
         said.add(text)
         return is_known

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from dsh_core.errors import PluginError, error_chain
-from dsh_core.hooks.blame import as_plugin_error, heed_cancellation, is_stop
+from dsh_core.hooks.blame import as_plugin_error, heed_cancellation, is_close, is_stop
 from dsh_core.hooks.chain import Implementation, Values
 from dsh_core.hooks.ledger import Place
 from dsh_core.hooks.waterfall import PASS, Gate, Run
@@ -50,7 +50,7 @@ class StreamRun(Generic[R]):
         if error is not None:
             edge = self._chain.at_edge(error)
             if edge is not error:
-                raise edge from error
+                raise edge from edge.__cause__
 
     async def _end(self) -> None:
         try:
@@ -67,7 +67,7 @@ class StreamChain(Run):
 
     def __init__(self, *args: Any):
         super().__init__(*args)
-        self._links: list[tuple[int, _Link]] = []
+        self._links: list[tuple[int, Link]] = []
 
     async def start(self) -> Any:
         """Return the outermost iterator."""
@@ -77,7 +77,7 @@ class StreamChain(Run):
 
     async def ask(self, implementation: Implementation, following: int, values: Values) -> Any:
         """Ask one implementation for an iterator."""
-        link = _Link(self, implementation)
+        link = Link(self, implementation)
         try:
             result = self._call(implementation, following, values, link.gate)
             if not implementation.is_generator:
@@ -112,10 +112,10 @@ class StreamChain(Run):
     async def own_answer(self, values: Values) -> Any:
         """Ask the core for its iterator."""
         return self._linked(
-            len(self.chain.plain) + 1, _Link(self, None), await super().own_answer(values)
+            len(self.chain.plain) + 1, Link(self, None), await super().own_answer(values)
         )
 
-    def _linked(self, index: int, link: _Link, result: Any) -> Any:
+    def _linked(self, index: int, link: Link, result: Any) -> Any:
         """Remember an iterator, and watch it where there is somebody else to blame."""
         if not hasattr(result, "__aiter__"):
             raise PluginError(link.plugin or "?", self.chain.hook, "returned no async iterator")
@@ -132,10 +132,10 @@ class StreamChain(Run):
         for _, link in sorted(self._links, key=lambda entry: entry[0]):
             try:
                 await link.aclose()
-            except GeneratorExit:
-                raise
-            except BaseException as error:  # noqa: BLE001 - the others are to be closed, too
-                if is_stop(error):
+            except BaseException as error:
+                if is_close(error):
+                    raise
+                if is_stop(error):  # the others are to be closed, too
                     stop = error
                 else:
                     self._report_unclosed(link, error)
@@ -143,14 +143,14 @@ class StreamChain(Run):
         if stop is not None:
             raise stop
 
-    def _report_unclosed(self, link: _Link, error: BaseException) -> None:
+    def _report_unclosed(self, link: Link, error: BaseException) -> None:
         if link.implementation is None:
             log.warning("closing the model's stream failed: %s", error_chain(error))
             return
         self.reports.report(as_plugin_error(link.implementation, error), self.values)
 
 
-class _Link:
+class Link:
     """An iterator of the chain, whose exceptions are blamed on who returned it."""
 
     __slots__ = ("_chain", "_place", "_started", "gate", "implementation", "iterator", "plugin")

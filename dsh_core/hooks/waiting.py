@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
+from dsh_core.hooks.blame import is_close
+
 R = TypeVar("R")
 
 CLEANUP_SECONDS = 10.0
@@ -17,11 +19,18 @@ class DeadlineError(TimeoutError):
     """`within` gave up waiting."""
 
 
-async def within(seconds: float, awaitable: Awaitable[R], *, grace_seconds: float = 0.0) -> R:
+async def within(
+    seconds: float,
+    awaitable: Awaitable[R],
+    *,
+    grace_seconds: float = 0.0,
+    abandoned: Callable[[asyncio.Task[Any]], None] | None = None,
+) -> R:
     """Await for at most `seconds`, also what ignores its cancellation.
 
     Raises `DeadlineError`; the work is cancelled then, gets `grace_seconds` to end, and is no
     longer waited for. When the caller is cancelled, the work is too, and gets `CLEANUP_SECONDS`.
+    `abandoned` is called with the task of work that goes on nevertheless.
     """
     task = asyncio.ensure_future(_caught(awaitable))
     try:
@@ -36,6 +45,8 @@ async def within(seconds: float, awaitable: Awaitable[R], *, grace_seconds: floa
         raise
     finally:
         _close_unstarted(awaitable)
+        if abandoned is not None and not task.done():
+            abandoned(task)
     result, error = task.result()
     if error is not None:
         raise error
@@ -46,10 +57,10 @@ async def _caught(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]
     """Await in a task of its own: `SystemExit` that leaves a task would end the event loop."""
     try:
         return await awaitable, None
-    except GeneratorExit:
-        raise
-    except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
-        return None, error
+    except BaseException as error:
+        if is_close(error):
+            raise
+        return None, error  # raised again where it is awaited
 
 
 async def _ended(task: asyncio.Task[Any], seconds: float) -> None:
@@ -101,10 +112,10 @@ async def all_at_once(
 async def _failure(call: Callable[[], Awaitable[Any]]) -> BaseException | None:
     try:
         await call()
-    except GeneratorExit:
-        raise
-    except BaseException as error:  # noqa: BLE001 - judged where all are waited for
-        return error
+    except BaseException as error:
+        if is_close(error):
+            raise
+        return error  # judged where all are waited for
     return None
 
 

@@ -69,7 +69,7 @@ class Run:
             edge = self.at_edge(error)
             if edge is error:
                 raise
-            raise edge from error
+            raise edge from edge.__cause__
         if cancel_requests() > requests:
             await heed_cancellation(requests)
         return result
@@ -238,10 +238,7 @@ class Run:
     def timed(self, implementation: Implementation, values: Values) -> Any:
         """Call a function that runs at once, and report it when it held the loop."""
         started = time.perf_counter()
-        try:
-            result = implementation.call(values)
-        except StopIteration as error:
-            raise RuntimeError(f"{self.chain.hook} raised StopIteration") from error
+        result = implementation.call_at_once(values)
         self.check_held(implementation, started)
         return result
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from dsh_core.errors import PluginError
 from dsh_core.hooks.blame import as_plugin_error, is_stop
-from dsh_core.hooks.chain import Implementation
+from dsh_core.hooks.chain import Implementation, own_failure
 from dsh_core.hooks.waterfall import Entry, Run
 from dsh_core.record import record
 
@@ -81,10 +81,11 @@ class _Open:
             run.blame(error, implementation)
             run.leave(entry)
             raise error from None
-        except BaseException as error:
-            run.blame(error, implementation)
+        except BaseException as error:  # noqa: BLE001 - raised again, in its form
+            failure = own_failure(error)
+            run.blame(failure, implementation)
             run.leave(entry)
-            raise
+            raise failure from failure.__cause__
         run.check_held(implementation, started)
         run.switch(entry and entry[1])
         return cls(run, implementation, generator, entry)
@@ -113,8 +114,9 @@ class _Open:
         except StopIteration as stop:
             returned = stop.value
         except BaseException as raised:  # noqa: BLE001 - travels on to the next wrapper
-            self.run.blame(raised, self.implementation)
-            return None, raised
+            failure = raised if raised is error else own_failure(raised)
+            self.run.blame(failure, self.implementation)
+            return None, failure
         else:
             return None, self._yielded_twice(error)
         return self._accepted(returned, result)  # out here, so that its errors have no context

@@ -20,7 +20,7 @@ from dsh_core.errors import (
     UserError,
     error_chain,
 )
-from dsh_core.hooks import Hooks
+from dsh_core.hooks import Hooks, within
 from dsh_core.hooks.blame import is_stop
 from dsh_core.hooks.streams import StreamRun
 from dsh_core.llm.adapter import AdapterFactory, LlmAdapter, ModelConfig, ProviderConfig
@@ -36,6 +36,8 @@ log = logging.getLogger("dsh.llm")
 CHARACTERS_PER_TOKEN = 4
 """A usual estimate for English and code; exact counting is a plugin's business."""
 MESSAGE_OVERHEAD_TOKENS = 4
+CLOSE_SECONDS = 30.0
+"""How long an adapter may take to close; as long as `harness_stop`."""
 
 
 class Llm:
@@ -117,7 +119,7 @@ class Llm:
         self._retired.clear()
         for adapter in adapters:
             try:
-                await adapter.aclose()
+                await within(CLOSE_SECONDS, adapter.aclose())
             except BaseException as error:
                 if is_stop(error):
                     raise
@@ -247,6 +249,12 @@ class Llm:
             )
         adapter = self._open[name] = factory[1].open(provider[1])
         return adapter
+
+    def owner_of(self, route: str) -> str | None:
+        """Return the plugin that brought the adapter of a route."""
+        provider = self._providers.get(route.partition("/")[0])
+        factory = self._factories.get(provider[1].adapter) if provider is not None else None
+        return factory[0] if factory is not None else None
 
     async def measure(self, agent: Agent | None, messages: tuple[Message, ...]) -> int:
         """Estimate the tokens of messages; a plugin that fails leaves the core's estimate."""

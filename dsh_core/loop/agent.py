@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
 from dsh_core.agents import AgentOptions, AgentStatus, Receipt, Stash, TurnResult
+from dsh_core.agents.inside import enter, leave, refuse_inside
 from dsh_core.codec import seal
 from dsh_core.content import Content, as_blocks
-from dsh_core.errors import AgentDisposedError, AgentError
+from dsh_core.errors import AgentDisposedError, AgentError, PluginError
 from dsh_core.events import (
     Aborted,
     ContextMessage,
@@ -24,9 +25,10 @@ from dsh_core.events import (
     TurnEnd,
     TurnEndReason,
 )
-from dsh_core.hooks import Hooks
+from dsh_core.hooks import Hooks, within
+from dsh_core.hooks.blame import CANCELLED_ITSELF, cancel_requests, is_stop, undo_cancellation
+from dsh_core.hooks.waiting import CLEANUP_SECONDS
 from dsh_core.loop.inbox import Inbox, Queued
-from dsh_core.loop.inside import enter, leave, refuse_inside
 from dsh_core.loop.maintenance import Maintenance
 from dsh_core.loop.requests import RequestLog
 from dsh_core.loop.result import turn_result
@@ -36,6 +38,9 @@ from dsh_core.session import Session, SessionLock
 
 if TYPE_CHECKING:
     from dsh_core.harness import Harness
+
+RELEASE_SECONDS = 30.0
+"""How long a store may take to release the lock of a session; as long as a flush."""
 
 
 class LoopAgent:
@@ -72,6 +77,7 @@ class LoopAgent:
         self._turn: Turn | None = None
         self._is_active = False
         self._maintenance: Maintenance | None = None
+        self._is_flush_owed = False
         self._driver: asyncio.Task[None] | None = None
         self._teardown: asyncio.Task[None] | None = None
 
@@ -122,6 +128,7 @@ class LoopAgent:
         return Queued(as_blocks(content), seal(InjectionTrigger(source)).source)
 
     def _announce(self, message: Queued, *, steering: bool) -> Receipt:
+        self._revive()
         self._settle()
         self._wake.set()
         self.hooks.emit(
@@ -149,6 +156,7 @@ class LoopAgent:
         """Wait until the whole agent is quiet; once disposed, until its loop ended."""
         refuse_inside(self, "when_idle")
         while self._teardown is None and not self._is_quiet:
+            self._revive()
             await self._quiet.wait()
         if self._teardown is not None:
             await asyncio.shield(self._teardown)
@@ -227,6 +235,29 @@ class LoopAgent:
         self._driver = asyncio.get_running_loop().create_task(
             self._drive(), name=f"dsh-agent-{self.id}"
         )
+        self._driver.add_done_callback(self._driver_ended)
+
+    def _driver_ended(self, driver: asyncio.Task[None]) -> None:
+        """Take note of a driver that ended before its agent: somebody cancelled its task.
+
+        It may be the end of the program, so no new one is started before it is wanted: by a
+        message, or by somebody who waits.
+        """
+        if self._teardown is not None:
+            return
+        error = None if driver.cancelled() else driver.exception()
+        self.report_error(error or AgentError(f"the loop of agent {self.id} was cancelled"))
+        if self._is_flush_owed:
+            self._is_flush_owed = False
+            self.harness.sessions.flush_soon(self.session)
+        self._set_status("idle")
+        self._quiet.set()
+
+    def _revive(self) -> None:
+        """Start the driver again where it has ended."""
+        if self._driver is not None and self._driver.done():
+            self.start()
+            self._settle()
 
     async def _drive(self) -> None:
         while self._teardown is None:
@@ -234,7 +265,7 @@ class LoopAgent:
                 await self._take_turn()
                 continue
             self._wake.clear()
-            self._set_status("idle")  # a plugin may send from here
+            await self._tell_status("idle")  # a plugin may send from here
             self._settle()
             await self._wake.wait()
 
@@ -242,14 +273,18 @@ class LoopAgent:
         self._is_active = True
         span = enter(self)
         try:
-            self._set_status("running")
+            await self._tell_status("running")
             self._turn = Turn(self, self.inbox.drain_queued())
-            is_flush_owed = await self._turn.run()
+            self._is_flush_owed = True
+            self._is_flush_owed = await self._turn.run()
             self._turn = None
-            if is_flush_owed:
+            if self._is_flush_owed:
                 await self.harness.sessions.flush(self.session)
-        except Exception as error:  # noqa: BLE001 - a bug in a turn must not end the loop
-            self.report_error(error)
+            self._is_flush_owed = False
+        except BaseException as error:
+            if is_stop(error):
+                raise
+            self.report_error(error)  # a bug in a turn must not end the loop
         finally:
             self._turn = None
             self.inbox.requeue_steering()
@@ -271,6 +306,17 @@ class LoopAgent:
         if status != self._status:
             self._status = status
             self.hooks.emit(hookspecs.agent_status, agent=self, status=status)
+
+    async def _tell_status(self, status: AgentStatus) -> None:
+        requests = cancel_requests()
+        self._set_status(status)
+        await self._stay(requests, hookspecs.agent_status.__name__)
+
+    async def _stay(self, requests: int, hook: str) -> None:
+        """Go on in spite of a plugin that cancelled our task in a sync hook, and report it."""
+        if cancel_requests() > requests:
+            await undo_cancellation(requests)
+            self.report_error(PluginError("?", hook, f"a plugin {CANCELLED_ITSELF}"))
 
     async def ready(self) -> None:
         """Wait for override instances of plugins to start; called in each turn."""
@@ -297,20 +343,34 @@ class LoopAgent:
             self._turn.abort(Disposed())
         if self._driver is not None:
             await asyncio.wait({self._driver})
-        while self._maintenance is not None:
-            self._maintenance.abort(Disposed())
-            self._wake.clear()
-            await self._wake.wait()
+        await self._end_maintenance()
         await self.harness.sessions.settle(self.session)
-        self._set_status("disposed")
+        await self._tell_status("disposed")
         self._quiet.set()
+        requests = cancel_requests()
         self.hooks.emit(hookspecs.agent_disposed, agent=self)
+        await self._stay(requests, hookspecs.agent_disposed.__name__)
         if self._lock is not None:
             try:
-                await self._lock.release()
+                await within(RELEASE_SECONDS, self._lock.release())
             except Exception as error:  # noqa: BLE001 - dispose never raises
                 self.report_error(error)
         self.harness.forget(self)
+
+    async def _end_maintenance(self) -> None:
+        """End an exclusive section; one that ignores it is abandoned as a turn would be."""
+        seconds = self.grace_seconds + CLEANUP_SECONDS
+        while (maintenance := self._maintenance) is not None:
+            maintenance.abort(Disposed())
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._maintenance = None
+                maintenance.abandon()
+                said = f"{maintenance} ignored its cancellation for {seconds:g} s and was abandoned"
+                self.report_error(AgentError(said))
 
     def _check_live(self) -> None:
         if self._teardown is not None:

@@ -10,11 +10,11 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from dsh_core import hookspecs
-from dsh_core.codec import clean_text
 from dsh_core.content import ToolCall
-from dsh_core.errors import HarnessError, PluginError
+from dsh_core.errors import HarnessError, PluginError, error_text
 from dsh_core.events import ToolCallEvent, ToolResultEvent
 from dsh_core.hooks import within
+from dsh_core.hooks.stuck import stuck_in
 from dsh_core.outcome import ToolOutput
 from dsh_core.record import record
 from dsh_core.tools.body import cancelled_output, failure
@@ -209,9 +209,12 @@ class StepCalls:
         if task is None or task.done():
             return
         task.add_done_callback(_forget)
+        agent.session.bar(task)
         text = f"{name} ignored its cancellation for {agent.grace_seconds:g} s and was abandoned"
-        owner = agent.harness.tools.owner_of(name) or "?"
-        agent.report_error(PluginError(owner, hookspecs.tools_execute.__name__, text))
+        found = stuck_in(task)
+        plugin = found.plugin if found is not None else agent.harness.tools.owner_of(name) or "?"
+        hook = found.hook if found is not None else hookspecs.tools_execute.__name__
+        agent.report_error(PluginError(plugin, hook, text))
 
     # ------------------------------------------------------------------------- the log
 
@@ -245,7 +248,7 @@ class StepCalls:
         try:
             session.append(result)
         except HarnessError as error:
-            state.output = refused = ToolOutput.error("RESULT_REFUSED", clean_text(str(error)))
+            state.output = refused = ToolOutput.error("RESULT_REFUSED", error_text(error))
             session.append_owed(
                 replace(
                     result, content=refused.content, is_error=True, code=refused.code, meta=None
@@ -285,8 +288,8 @@ def _outcome(state: _State, *, was_cancelled: bool) -> ToolOutput:
     error = task.exception()
     if error is None:
         return task.result()
-    if not isinstance(error, Exception):
-        raise error  # Ctrl-C
+    if isinstance(error, KeyboardInterrupt):
+        raise error
     return failure(name, error)
 
 

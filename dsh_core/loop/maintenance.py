@@ -26,6 +26,17 @@ class Maintenance:
             self._reason = reason
             self._task.cancel()
 
+    def abandon(self) -> None:
+        """Close the turn of work that ignored its abort, and keep that work out of the log."""
+        turn = self._session.open_turn
+        if self._task is not None:
+            self._session.bar(self._task)
+        if turn is not None and self._reason is not None:
+            self._session.close_turn(turn, self._reason)
+
+    def __str__(self) -> str:
+        return self._trigger.type
+
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Hold the turn open. Raises `AgentError` where an abort ended the work."""

@@ -39,6 +39,11 @@ class Reply:
         self._turn = turn
         self._attempt: _Attempt | None = None
 
+    @property
+    def model(self) -> str | None:
+        """The route of the request that is under way."""
+        return self._attempt.request.model if self._attempt is not None else None
+
     async def ask(self) -> AssistantMessage:
         """Return the logged reply.
 

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from dsh_core import hookspecs
 from dsh_core.codec import clean_text, seal
 from dsh_core.content import ToolCall
-from dsh_core.errors import HarnessError, LlmFailure, PluginError, UserError, error_chain
+from dsh_core.errors import (
+    HarnessError,
+    LlmFailure,
+    PluginError,
+    UserError,
+    error_chain,
+    error_text,
+)
 from dsh_core.events import (
     Aborted,
     AssistantMessage,
@@ -39,6 +46,8 @@ from dsh_core.events import (
 )
 from dsh_core.hooks import within
 from dsh_core.hooks.blame import is_stop
+from dsh_core.hooks.stuck import stuck_in
+from dsh_core.hooks.waiting import CLEANUP_SECONDS
 from dsh_core.loop.calls import StepCalls
 from dsh_core.loop.inbox import Queued
 from dsh_core.loop.reply import Reply
@@ -82,6 +91,8 @@ class Turn:
         self.ended = asyncio.Event()
         self.abort_reason: TurnEndReason | None = None
         self._steps_task: asyncio.Task[Outcome] | None = None
+        self._steps_over: asyncio.Future[None] | None = None
+        self._patience: asyncio.TimerHandle | None = None
         self._reply: Reply | None = None
         self._is_ending = False
         self._was_cut = False
@@ -96,8 +107,7 @@ class Turn:
         if self.abort_reason is not None or self._is_ending:
             return
         self.abort_reason = reason
-        if self._steps_task is not None:
-            self._steps_task.cancel()
+        self._cancel_steps()
 
     def heed_abort(self) -> None:
         """Stop here if the turn was aborted, also where somebody swallowed the cancellation."""
@@ -132,26 +142,68 @@ class Turn:
         return None
 
     async def _run_steps(self) -> Outcome:
-        self._steps_task = task = asyncio.create_task(
+        loop = asyncio.get_running_loop()
+        self._steps_over = over = loop.create_future()
+        self._steps_task = task = loop.create_task(
             self._contained(), name=f"dsh-turn-{self._agent.id}-{self.number}"
         )
+        task.add_done_callback(self._steps_ended)
+        if self.abort_reason is not None:  # by a hook, while the messages were logged
+            loop.call_soon(self._cancel_steps)
         try:
-            await asyncio.wait({task})
+            await over
         except asyncio.CancelledError:  # not an abort: the program ends, and the driver with it
             self.abort(Aborted("cancelled"))
             task.cancel()
             try:
                 await asyncio.wait({task}, timeout=self._agent.grace_seconds)
             finally:
+                if not task.done():
+                    self._session.bar(task)
                 self._close(self.abort_reason or Aborted("cancelled"))
             raise
+        if not task.done():
+            return asyncio.CancelledError("abandoned")
         if task.cancelled():
             return asyncio.CancelledError("a plugin cancelled the task of the turn")
         error = task.exception()
-        if error is None:
-            return task.result()
+        if not isinstance(error, KeyboardInterrupt):
+            return error or task.result()
         self._close(Aborted("interrupted"))
-        raise error  # Ctrl-C: everything else is contained
+        raise error
+
+    def _cancel_steps(self) -> None:
+        """Cancel the steps; whoever swallows that is waited for no longer than tools are."""
+        task = self._steps_task
+        if task is None or task.done():
+            return
+        task.cancel()
+        seconds = self._agent.grace_seconds + CLEANUP_SECONDS
+        loop = asyncio.get_running_loop()
+        self._patience = loop.call_later(seconds, self._abandon, task, seconds)
+
+    def _steps_ended(self, task: asyncio.Task[Outcome] | None = None) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        if self._steps_over is not None and not self._steps_over.done():
+            self._steps_over.set_result(None)
+
+    def _abandon(self, task: asyncio.Task[Outcome], seconds: float) -> None:
+        """Go on without the steps: what they still do is not part of the log."""
+        self._session.bar(task)
+        plugin, hook = self._culprit(task)
+        said = f"ignored its cancellation for {seconds:g} s and was abandoned"
+        self._agent.report_error(PluginError(plugin, hook, said))
+        self._steps_ended()
+
+    def _culprit(self, task: asyncio.Task[Outcome]) -> tuple[str, str]:
+        """Return plugin and hook the steps wait for; where that is the core, the model's."""
+        found = stuck_in(task)
+        if found is not None:
+            return found.plugin, found.hook
+        route = self._reply.model if self._reply is not None else None
+        owner = self._agent.harness.llm.owner_of(route) if route is not None else None
+        return owner or "?", hookspecs.llm_stream.__name__
 
     async def _contained(self) -> Outcome:
         try:
@@ -281,9 +333,9 @@ class Turn:
         if isinstance(error, LlmFailure):
             code, text = error.code, error.message
         elif isinstance(error, PluginError):
-            code, plugin, text = "PLUGIN", error.plugin, str(error)
+            code, plugin, text = "PLUGIN", error.plugin, error_text(error)
         elif isinstance(error, UserError):
-            code, text = "CONFIG", str(error)
+            code, text = "CONFIG", error_text(error)
         reason = Errored(clean_text(text), clean_text(code))
         event = ErrorEvent(self.number, self.step, reason.message, reason.code, plugin)
         try:

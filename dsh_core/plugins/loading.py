@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from dsh_core import hookspecs
 from dsh_core.errors import ConfigError, PluginError, UserError, error_chain
 from dsh_core.hooks import Hooks
-from dsh_core.hooks.blame import is_stop
 from dsh_core.plugins.discovery import Found
 from dsh_core.plugins.info import PluginInfo, StartError
 from dsh_core.plugins.settings import Placed, admit, build, merge
@@ -103,11 +102,9 @@ def attempt(info: PluginInfo, action: Callable[[], R]) -> R:
     """Run code of a plugin at start-up. Raises `StartError` for whatever it raises."""
     try:
         return action()
-    except StartError:
+    except (StartError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        if is_stop(error):
-            raise
         raise start_error(info, error) from error
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dsh_core import hookspecs
 from dsh_core.chunks import Chunk, ReasoningDelta, TextDelta, clean_chunk
 from dsh_core.codec import Tagged, seal
-from dsh_core.errors import HarnessError, PluginError, SessionError, error_chain
+from dsh_core.errors import HarnessError, PluginError, SessionError, error_chain, error_text
 from dsh_core.events import (
     Aborted,
     AssistantChunk,
@@ -35,9 +34,8 @@ from dsh_core.messages import Message
 from dsh_core.session.header import SessionHeader
 from dsh_core.session.history import History
 from dsh_core.session.repair import closers
+from dsh_core.session.view import Events
 from dsh_core.tagged import is_case
-
-log = logging.getLogger("dsh.session")
 
 D = TypeVar("D", bound=Tagged)
 
@@ -75,8 +73,10 @@ class Session:
         self._flush_soon = flush_soon
         self._clock = clock
         self._events: list[Event] = []
+        self._view = Events(self._events)
         self._history = History()
         self._listeners: dict[object, Callable[[Event], None]] = {}
+        self._barred: set[asyncio.Task[Any]] = set()
         self._is_publishing = False
         self._turn: int | None = None
         self._step: int | None = None
@@ -94,7 +94,7 @@ class Session:
     @property
     def events(self) -> Sequence[Event]:
         """The log. Read only; grows in place."""
-        return self._events
+        return self._view
 
     @property
     def open_turn(self) -> int | None:
@@ -115,6 +115,11 @@ class Session:
     def is_publishing(self) -> bool:
         """Whether a session hook is running; appends are refused meanwhile."""
         return self._is_publishing
+
+    @property
+    def is_barred(self) -> bool:
+        """Whether the running task was barred."""
+        return bool(self._barred) and asyncio.current_task() in self._barred
 
     @property
     def generation(self) -> int:
@@ -150,6 +155,11 @@ class Session:
         """
         return self._append(data, is_owed=isinstance(data, (StepEnd, TurnEnd)))
 
+    def bar(self, task: asyncio.Task[Any]) -> None:
+        """Refuse what a task still appends that nobody waits for any more."""
+        self._barred.add(task)
+        task.add_done_callback(self._barred.discard)
+
     def append_owed(self, data: EventData) -> Event:
         """Append what the log owes, as the result of a call: a refusal is only reported."""
         return self._append(data, is_owed=True)
@@ -159,7 +169,7 @@ class Session:
 
         Does what `append` does; the checks that a delta of plain text cannot fail are left out.
         """
-        if self._is_publishing or self._turn is None:
+        if self._is_publishing or self._turn is None or self._barred:
             self._check_place(AssistantChunk(turn, step, chunk))
         kind = type(chunk)
         if not (
@@ -268,6 +278,8 @@ class Session:
         """Refuse what lies in no turn, and turns and steps that do not count on."""
         if self._is_publishing:
             raise SessionError(f"{data.type}: an append from inside a session hook is refused")
+        if self._barred and self.is_barred:
+            raise SessionError(f"{data.type}: the task that appends it was aborted and abandoned")
         if self._turn is None and not isinstance(data, TurnStart):
             raise SessionError(
                 f"{data.type}: no turn is open; `session.record` wraps an event in one"
@@ -302,7 +314,7 @@ class Session:
             if not is_owed:
                 raise
             if not isinstance(error, PluginError):
-                error = PluginError("?", hookspecs.session_validate.__name__, str(error))
+                error = PluginError("?", hookspecs.session_validate.__name__, error_text(error))
             self.hooks.report(error, {"session": self})
         finally:
             self._is_publishing = False
@@ -334,8 +346,12 @@ class Session:
     def _tell(self, listener: Callable[[Event], None], event: Event) -> None:
         try:
             listener(event)
-        except Exception as error:  # noqa: BLE001 - the append stands, and others want to know of it
-            log.warning("a listener of session %s failed: %s", self.id, error_chain(error))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the append stands, and others want to know of it
+            name = getattr(listener, "__qualname__", type(listener).__qualname__)
+            failure = PluginError("?", "session.subscribe", f"{name}: {error_chain(error)}")
+            self.hooks.report(failure, {"session": self})
 
 
 def _count(data: EventData, found: object, expected: object) -> None:

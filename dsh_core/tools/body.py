@@ -10,7 +10,7 @@ from typing import Any
 
 from dsh_core.codec import clean_text, freeze, seal
 from dsh_core.content import Block, Text, ToolResult, clean_block
-from dsh_core.errors import PluginError, ToolError, UserError, error_chain
+from dsh_core.errors import PluginError, ToolError, UserError, error_chain, error_text
 from dsh_core.hooks.blame import is_stop
 from dsh_core.hooks.dispatch import DeadlineError, within
 from dsh_core.outcome import ToolOutput
@@ -39,11 +39,11 @@ async def run_body(tool: Tool, context: ToolContext, values: Mapping[str, Any]) 
 def failure(name: str, error: BaseException) -> ToolOutput:
     """Return the result of a call whose body, or a wrapper around it, raised."""
     if isinstance(error, ToolError):
-        return ToolOutput.error(error.code, clean_text(str(error)))
+        return ToolOutput.error(error.code, error_text(error))
     if isinstance(error, InvalidArgumentsError):
-        return ToolOutput.error("INVALID_ARGS", clean_text(str(error)))
+        return ToolOutput.error("INVALID_ARGS", error_text(error))
     if isinstance(error, UserError):
-        return ToolOutput.error("TOOL_FAILED", clean_text(str(error)))
+        return ToolOutput.error("TOOL_FAILED", error_text(error))
     return ToolOutput.error("TOOL_FAILED", clean_text(f"{name} failed: {error_chain(error)}"))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dsh_core import hookspecs
 from dsh_core.codec import clean_text, freeze
 from dsh_core.content import ToolCall
-from dsh_core.errors import HarnessError, PluginError, ToolError, error_chain
+from dsh_core.errors import HarnessError, PluginError, ToolError, error_chain, error_text
 from dsh_core.events import ApprovalAsked, ApprovalDecided
 from dsh_core.hooks.blame import is_stop
 from dsh_core.outcome import ToolOutput
@@ -188,7 +188,7 @@ async def _ask(agent: Agent, call: Call, plugin: str | None, verdict: Verdict) -
             )
     except HarnessError as error:
         agent.report_error(error)
-        return Approval(False, f"nobody could be asked: {error}")
+        return Approval(False, f"nobody could be asked: {error_text(error)}")
     return approval
 
 
@@ -202,9 +202,10 @@ async def _answer(agent: Agent, request: ApprovalRequest) -> Approval:
     except BaseException as error:
         if is_stop(error):
             raise
+        said = error_text(error)
         named = error if isinstance(error, PluginError) else None
-        agent.hooks.report(named or PluginError("?", hook.__name__, str(error)), {"agent": agent})
-        return Approval(False, f"nobody could be asked: {error}")
+        agent.hooks.report(named or PluginError("?", hook.__name__, said), {"agent": agent})
+        return Approval(False, f"nobody could be asked: {said}")
     if isinstance(approval.allowed, bool) and all(
         isinstance(text, str) for text in (approval.message, approval.scope)
     ):

@@ -26,8 +26,8 @@ async def in_daemon_thread(function: Callable[[], Any], name: str) -> Any:
             return
         if error is None:
             done.set_result(result)
-        elif isinstance(error, StopIteration):
-            done.set_exception(RuntimeError("the body raised StopIteration"))
+        elif isinstance(error, (StopIteration, GeneratorExit)):  # these would steer who awaits
+            done.set_exception(RuntimeError(f"the body raised {type(error).__name__}"))
         else:
             done.set_exception(error)
 
