@@ -10,6 +10,7 @@ import importlib
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,12 +64,16 @@ def _hook(name: str, spec: Callable[..., Any], mode: Any) -> list[str]:
     return [*lines, " · ".join(extra), "", *_doc(spec), ""]
 
 
-PLUGINS = {
-    "compaction": "dsh_compaction:Compaction",
-    "files": "dsh_files:Files",
-    "shell": "dsh_shell:Shell",
-}
-"""The first-party plugins that bring settings, hooks or events."""
+def first_party_plugins() -> dict[str, str]:
+    """The plugins of `dsh_plugins/`, by name, with the targets of their entry points."""
+    found: dict[str, str] = {}
+    for project in sorted(HERE.parent.glob("dsh_plugins/*/pyproject.toml")):
+        metadata = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+        found |= metadata["entry-points"]["dsh"]
+    return found
+
+
+PLUGINS = first_party_plugins()
 
 
 def _load(target: str) -> Any:

@@ -15,6 +15,7 @@ from dsh_core.chunks import TextDelta as TextDelta
 from dsh_core.chunks import ToolCallDelta as ToolCallDelta
 from dsh_core.chunks import Usage as Usage
 from dsh_core.chunks import UsageChunk as UsageChunk
+from dsh_core.cli.options import CliOptions as CliOptions
 from dsh_core.codec import case as case
 from dsh_core.codec import from_json as from_json
 from dsh_core.codec import to_json as to_json
@@ -72,6 +73,7 @@ from dsh_core.plugins import ADD as ADD
 from dsh_core.plugins import TRUSTED_ONLY as TRUSTED_ONLY
 from dsh_core.plugins import UNTRUSTED_OK as UNTRUSTED_OK
 from dsh_core.plugins import PluginInfo as PluginInfo
+from dsh_core.policy import MAY_WRITE as MAY_WRITE
 from dsh_core.policy import Approval as Approval
 from dsh_core.policy import ApprovalRequest as ApprovalRequest
 from dsh_core.policy import Call as Call

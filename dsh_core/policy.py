@@ -74,13 +74,20 @@ ALLOW = Verdict("allow")
 
 
 def strictest(verdicts: Iterable[tuple[str, Verdict]]) -> tuple[str | None, Verdict]:
-    """Fold `(plugin, verdict)` pairs: deny > ask > allow; the first of the strictest rank wins."""
+    """Fold `(plugin, verdict)` pairs: deny > ask > allow; the first of the strictest rank wins.
+
+    A question that only a person may answer is stricter than another.
+    """
     plugin: str | None = None
     answer = ALLOW
     for name, verdict in verdicts:
-        if plugin is None or _RANK[verdict.decision] > _RANK[answer.decision]:
+        if plugin is None or _strictness(verdict) > _strictness(answer):
             plugin, answer = name, verdict
     return plugin, answer
+
+
+def _strictness(verdict: Verdict) -> tuple[int, bool]:
+    return _RANK[verdict.decision], verdict.user_only and verdict.decision == "ask"
 
 
 @record()

@@ -64,6 +64,7 @@ class Drive:
     before: Mapping[str, str] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
     window_tokens: int | None = None
+    options: Sequence[str] = ()
 
 
 def calls(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -102,6 +103,13 @@ DRIVES = {
         [calls("hello", name="Ada"), after("Good day, Ada!", say="Greeted.")],
     ),
     "dsh-invariants": PLAIN,  # it shows only where something else is broken
+    "dsh-plan-mode": Drive(
+        [
+            calls("exit_plan_mode", plan="# Plan"),
+            after("the plan is the result", say="# Plan"),
+        ],
+        options=["--plan"],
+    ),
     "dsh-shell": Drive(
         [
             calls("bash", command="echo made > made.txt; echo $((6 * 7))"),
@@ -272,7 +280,7 @@ def check_drive(installed: Installed, drive: Drive) -> None:
     provider = {"adapter": "scripted", "replies": drive.replies, "models": {"script": model}}
     config = installed.work.parent / "drive.yaml"
     config.write_text(json.dumps({"providers": {"offline": provider}}), encoding="utf-8")
-    answer = installed.dsh("run", "-c", config, "Go.").strip()
+    answer = installed.dsh("run", "-c", config, *drive.options, "Go.").strip()
     last = drive.replies[-1]
     expected = last if isinstance(last, str) else last["text"]
     expect(answer == expected, f"the answer is {answer!r}, not {expected!r}")

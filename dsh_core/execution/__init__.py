@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dsh_core.codec import clean_text
 from dsh_core.record import record
@@ -78,6 +78,17 @@ class Executor(Protocol):
         """Start the command. Raises `ToolError` with code `SPAWN_FAILED` when it cannot.
 
         Cancelling it leaves no process behind.
+        """
+
+
+@runtime_checkable
+class CanBeReadOnly(Protocol):
+    """An executor that can keep commands from changing anything, as a sandbox can."""
+
+    def read_only(self) -> Executor:
+        """Return one whose commands write nothing but temporary files and have no network.
+
+        No setting takes that back.
         """
 
 
