@@ -273,7 +273,10 @@ class UsageEvent(EventData):
 
 @case("tool/call")
 class ToolCallEvent(EventData):
-    """A judged tool call, logged before its body runs; `verdict` is allow or deny."""
+    """A judged tool call, logged before its body runs; `verdict` is allow or deny.
+
+    `judged_by` is the plugin whose verdict counted; None where no plugin had an opinion.
+    """
 
     turn: int
     step: int
@@ -281,6 +284,7 @@ class ToolCallEvent(EventData):
     name: str
     arguments: str
     verdict: str = "allow"
+    judged_by: str | None = None
 
 
 @case("tool/progress")

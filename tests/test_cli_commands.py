@@ -176,7 +176,7 @@ def test_hooks_lists_implementations_in_call_order(dsh: Shell) -> None:
     facts = json.loads(dsh("hooks", "tools_register", "--json").stdout)
     order = [one["plugin"] for one in facts[0]["implementations"]]
 
-    assert order == ["files", "shell"]
+    assert order == ["plan_mode", "files", "shell"]
     assert facts[0]["on_error"] == "START"
 
 

@@ -101,9 +101,11 @@ def test_quiet_prints_the_answer_only(dsh: Shell) -> None:
 
 
 def test_without_a_policy_plugin_that_is_said_once(dsh: Shell) -> None:
-    with ModelServer.in_thread([model.reply("Hi.")]) as server:
+    look = model.call("bash", {"command": "true"})
+    script = [model.reply(calls=[look, look]), model.reply(calls=[look]), model.reply("Done.")]
+    with ModelServer.in_thread(script) as server:
         point_at(dsh, server)
-        done = dsh("run", "Hi")
+        done = dsh("run", "Go.")
 
     assert done.stderr.count("no permission plugin") == 1
 

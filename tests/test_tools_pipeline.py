@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +255,23 @@ async def test_verdicts_are_folded_deny_over_ask_over_allow(
         assert (result.code, len(ran)) == (code, 1 if code is None else 0)
         assert call.verdict == ("allow" if code is None else "deny")
         assert (s.errors == []) is all(v in (None, ALLOW, ASK, DENY) for v in verdicts)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "by"),
+    [
+        ([], None),
+        ([None], None),
+        ([None, ALLOW], "judge1"),
+        ([ASK, DENY], "judge1"),
+        ([ALLOW, ASK, replace(ASK, user_only=True)], "judge2"),
+    ],
+)
+async def test_the_log_says_whose_verdict_counted(verdicts: list[Any], by: str | None) -> None:
+    async with stage(calls(("work", "{}")), plugins=judging(*verdicts), tools=(work,)) as s:
+        await bounded(s.agent.run("go"))
+
+        assert [call.judged_by for call in s.logged(ToolCallEvent)] == [by]
 
 
 async def test_the_model_reads_why_a_call_was_denied() -> None:

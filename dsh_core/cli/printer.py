@@ -53,6 +53,7 @@ class Printer:
         self._is_quiet = is_quiet
         self._is_mid_line = False
         self._was_streamed = False
+        self._was_warned = False
         self._said = ""
         self._calls: dict[str, str] = {}
         self._scrub: Callable[[str], str] = str
@@ -119,8 +120,9 @@ class Printer:
 
     def _activity(self, data: ToolCallEvent | ToolResultEvent | ToolProgress | PluginTrace) -> None:
         match data:
-            case ToolCallEvent(call_id=call_id, name=name, arguments=arguments):
+            case ToolCallEvent(call_id=call_id, name=name, arguments=arguments) as call:
                 self._calls[call_id] = name
+                self._warn_unjudged(call)
                 self._note(f"→ {name} {one_line(arguments)}")
             case ToolResultEvent(call_id=call_id, content=content, is_error=is_error):
                 mark = "✗" if is_error else "✓"
@@ -131,6 +133,13 @@ class Printer:
             case PluginTrace(hook=hook, seconds=seconds, ran=ran):
                 who = "; ".join(_traced(one) for one in ran)
                 self._note(f"  trace {hook} {seconds * 1000:.2f} ms: {who}")
+
+    def _warn_unjudged(self, call: ToolCallEvent) -> None:
+        """Say once that nobody decides which tools run."""
+        if self._was_warned or call.verdict != "allow" or call.judged_by is not None:
+            return
+        self._was_warned = True
+        self._note("note: no permission plugin is on: tools run without asking")
 
     def _failed(self, failure: ErrorEvent) -> None:
         self._said = failure.message

@@ -160,7 +160,7 @@ async def _session(
     async with harness:
         agent = _agent(harness, context, arguments.model)
         if not arguments.quiet:
-            _tell_notes(harness, context, agent)
+            _tell_notes(harness, context)
         code = await _until_idle(agent, prompt, output)
     if code in (EXIT_INTERRUPTED, EXIT_TERMINATED):
         # All is disposed and stopped; threads that a plugin left running must not hold the exit.
@@ -179,14 +179,9 @@ def _agent(harness: Harness, context: CliContext, model: str | None) -> Agent:
     return harness.agents.create(definition)
 
 
-def _tell_notes(harness: Harness, context: CliContext, agent: Agent) -> None:
-    from dsh_core import hookspecs
-
+def _tell_notes(harness: Harness, context: CliContext) -> None:
     for note in (*context.config().notes, *harness.plugins.notes):
         say_note(note)
-    tools = harness.tools.for_agent(agent.hooks, agent.options.tools)
-    if tools and not agent.hooks.has(hookspecs.tools_authorize):
-        say("note: no permission plugin is on: tools run without asking")
 
 
 async def _until_idle(agent: Agent, prompt: str, output: ResultOutput) -> int:

@@ -220,8 +220,10 @@ class StepCalls:
 
     def _log_call(self, state: _State, verdict: str) -> None:
         block = state.block
+        by = state.judged.by if state.judged is not None else None
+        turn, step = self._turn, self._step
         self._agent.session.append(
-            ToolCallEvent(self._turn, self._step, block.id, block.name, block.arguments, verdict)
+            ToolCallEvent(turn, step, block.id, block.name, block.arguments, verdict, by)
         )
         state.is_logged = True
 

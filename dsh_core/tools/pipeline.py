@@ -19,7 +19,6 @@ from dsh_core.events import ApprovalAsked, ApprovalDecided
 from dsh_core.hooks.blame import is_stop
 from dsh_core.outcome import ToolOutput
 from dsh_core.policy import (
-    ALLOW,
     MAY_WRITE,
     Approval,
     ApprovalRequest,
@@ -47,11 +46,15 @@ _WANTED = {
 
 @record()
 class Judged:
-    """A call with its tool, if there is one, and the output that a denial gives it."""
+    """A call with its tool, if there is one, and the output that a denial gives it.
+
+    `by` is the plugin whose verdict counted, None where nobody had an opinion.
+    """
 
     call: Call
     tool: Tool | None
     denial: ToolOutput | None
+    by: str | None = None
 
 
 def resolve(agent: Agent, block: ToolCall, turn: int, step: int) -> tuple[Call, Tool | None]:
@@ -100,13 +103,13 @@ async def judge(agent: Agent, block: ToolCall, turn: int, step: int) -> Judged:
         return Judged(call, tool, None)
     plugin, verdict = strictest(await _verdicts(agent, call))
     if verdict.decision == "allow":
-        return Judged(call, tool, None)
+        return Judged(call, tool, None, plugin)
     if verdict.decision == "deny":
-        return Judged(call, tool, _denied(verdict.message))
+        return Judged(call, tool, _denied(verdict.message), plugin)
     approval = await _ask(agent, call, plugin, verdict)
     if approval.allowed:
-        return Judged(call, tool, None)
-    return Judged(call, tool, _denied(approval.message or verdict.message))
+        return Judged(call, tool, None, plugin)
+    return Judged(call, tool, _denied(approval.message or verdict.message), plugin)
 
 
 def _denied(message: str) -> ToolOutput:
@@ -144,7 +147,7 @@ async def _verdicts(agent: Agent, call: Call) -> list[tuple[str, Verdict]]:
         else:
             _report_junk(agent, plugin, "tools_authorize", answer)
             verdicts.append((plugin, Verdict("deny", f"{plugin} gave no usable verdict")))
-    return verdicts or [("", ALLOW)]
+    return verdicts
 
 
 def _report_junk(agent: Agent, plugin: str, hook: str, answer: object) -> None:
