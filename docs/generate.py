@@ -102,7 +102,7 @@ def events_page() -> str:
     """All session events with their fields."""
     from dsh_core import chunks, events, messages
 
-    packages = {"dsh_core", *(target.partition(":")[0] for target in PLUGINS.values())}
+    packages = ["dsh_core", *(target.partition(":")[0] for target in PLUGINS.values())]
     for target in PLUGINS.values():
         _load(target)
     lines = ["# Session events", NOTE, inspect.getdoc(events) or "", ""]
@@ -115,11 +115,14 @@ def events_page() -> str:
     )
     for title, family in families:
         lines += [f"## {title}", "", "| type | fields | meaning |", "|---|---|---|"]
-        for name, case in family.cases.items():
-            if name != "unknown" and case.__module__.partition(".")[0] in packages:
-                fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(case))
-                meaning = (inspect.getdoc(case) or "").partition("\n\n")[0].replace("\n", " ")
-                lines.append(f"| `{name}` | {fields} | {meaning} |")
+        cases = [(n, case) for n, case in family.cases.items() if n != "unknown"]
+        for package in packages:  # plugins may have been imported in any order
+            for name, case in cases:
+                if case.__module__.partition(".")[0] == package:
+                    fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(case))
+                    meaning = (inspect.getdoc(case) or "").partition("\n\n")[0]
+                    meaning = meaning.replace("\n", " ")
+                    lines.append(f"| `{name}` | {fields} | {meaning} |")
         lines.append("")
     return "\n".join(lines)
 
