@@ -46,7 +46,10 @@ _HOMES = {
     "dsh_core.request": "Assembly Request Retry Section ToolSchema",
     "dsh_core.secret": "Secret",
     "dsh_core.secrets": "Secrets",
-    "dsh_core.session": "Session SessionHeader Store",
+    "dsh_core.session": (
+        "Session SessionHeader SessionLock SessionPage SessionSummary Store StoredSession "
+        "SummaryFold summarise"
+    ),
     "dsh_core.tools": "Tool ToolContext tool",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -89,7 +89,13 @@ from dsh_core.secret import Secret as Secret
 from dsh_core.secrets import Secrets as Secrets
 from dsh_core.session import Session as Session
 from dsh_core.session import SessionHeader as SessionHeader
+from dsh_core.session import SessionLock as SessionLock
+from dsh_core.session import SessionPage as SessionPage
+from dsh_core.session import SessionSummary as SessionSummary
 from dsh_core.session import Store as Store
+from dsh_core.session import StoredSession as StoredSession
+from dsh_core.session import SummaryFold as SummaryFold
+from dsh_core.session import summarise as summarise
 from dsh_core.tools import Tool as Tool
 from dsh_core.tools import ToolContext as ToolContext
 from dsh_core.tools import tool as tool

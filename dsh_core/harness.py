@@ -126,7 +126,7 @@ class Harness:
         hooks = self.plugins.base
         try:
             with self.secrets.kept_out(), self.plugins.starting():
-                self.store = await hooks.waterfall(hookspecs.session_store, _no_store, harness=self)
+                await self.find_store()
                 await hooks.notify(hookspecs.harness_start, harness=self)
         except BaseException:
             await self._stop_parts()
@@ -135,6 +135,12 @@ class Harness:
         for definition in self.config.agents.values():
             if definition.autostart:
                 self._autostart(definition)
+
+    async def find_store(self) -> Store | None:
+        """Ask the plugins who stores sessions. All that a command about stored sessions needs."""
+        ask = self.plugins.base.waterfall
+        self.store = await ask(hookspecs.session_store, _no_store, harness=self)
+        return self.store
 
     def _autostart(self, definition: AgentDefinition) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsh_core import Event, Harness, SessionHeader, UserError, hookimpl
-from dsh_core.session import SessionPage, StoredSession
+from dsh_core.session import SessionPage, StoredSession, summarise
 
 
 class MemoryLock:
@@ -40,8 +40,11 @@ class MemoryStore:
             raise UserError(f"there is no session {session_id!r}")
         return StoredSession(self.headers[session_id], tuple(self.events[session_id]))
 
-    async def list(self, *, cursor: str | None = None, limit: int = 50) -> SessionPage:
-        return SessionPage(tuple(self.headers.values()))
+    async def list(
+        self, *, cursor: str | None = None, limit: int = 50, cwd: str | None = None
+    ) -> SessionPage:
+        wanted = [header for header in self.headers.values() if cwd in (None, header.cwd)]
+        return SessionPage(tuple(summarise(one, self.events[one.id]) for one in wanted[:limit]))
 
     async def delete(self, session_id: str) -> None:
         del self.headers[session_id], self.events[session_id]

@@ -44,7 +44,13 @@ ROWS = [
 ROW_OF = {name: index for index, row in enumerate(ROWS) for name in row}
 
 LIGHT = ["dsh_core", "dsh_core.cli.main", "dsh_core.harness", "dsh_core.loop.agent"]
-PUBLIC_MODULES = ["dsh_core.events", "dsh_core.execution", "dsh_core.hookspecs", "dsh_core.testing"]
+PUBLIC_MODULES = [
+    "dsh_core.cli",
+    "dsh_core.events",
+    "dsh_core.execution",
+    "dsh_core.hookspecs",
+    "dsh_core.testing",
+]
 HEAVY = ["httpx", "httpx2", "pydantic", "pydantic_settings", "yaml"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +13,7 @@ from dsh_core.agents.handle import Agent, AgentOptions
 from dsh_core.errors import AgentError, UserError
 from dsh_core.events import Event
 from dsh_core.hooks import Hooks
-from dsh_core.session import Session, SessionLock
+from dsh_core.session import Session, SessionHeader, SessionLock
 
 if TYPE_CHECKING:
     from dsh_core.config.model import AgentDefinition
@@ -137,19 +138,29 @@ class Agents:
         return self._enter(factory, found, session, folder)
 
     async def resume(
-        self, session_id: str, *, definition: str | AgentDefinition | None = None
+        self,
+        session_id: str,
+        *,
+        definition: str | AgentDefinition | None = None,
+        model: str | None = None,
     ) -> Agent:
         """Create an agent on a stored session, or on a live one without an agent, as a fork is.
 
+        Args:
+            session_id: Which session.
+            definition: None = the one that the session was begun with.
+            model: Replaces that of the definition.
+
         Raises `AgentError` when it has a live agent, `UserError` when there is no such session,
         nobody stores sessions, it is damaged, or another process has it.
+
         """
         factory = self._filled_slot()
         if session_id in self._live:
             raise AgentError(f"agent {session_id!r} is live already")
         live = self._harness.sessions.get(session_id)
         if live is not None:
-            return self._adopt(factory, live, definition)
+            return self._adopt(factory, live, self._definition(definition, live.header, model))
         store = self._harness.store
         if store is None:
             raise UserError(
@@ -159,7 +170,7 @@ class Agents:
         lock = await store.lock(session_id)
         try:
             stored = await store.load(session_id)
-            found = self._harness.definition(definition or stored.header.agent)
+            found = self._definition(definition, stored.header, model)
             hooks = self._harness.plugins.hooks_for(found)
             self._harness.check_tools(found, hooks)
             session = self._harness.sessions.create(
@@ -174,11 +185,14 @@ class Agents:
             await lock.release()
             raise
 
-    def _adopt(
-        self, factory: AgentFactory, session: Session, definition: str | AgentDefinition | None
-    ) -> Agent:
+    def _definition(
+        self, wanted: str | AgentDefinition | None, header: SessionHeader, model: str | None
+    ) -> AgentDefinition:
+        found = self._harness.definition(wanted or header.agent)
+        return replace(found, model=model) if model else found
+
+    def _adopt(self, factory: AgentFactory, session: Session, found: AgentDefinition) -> Agent:
         """Create an agent on a session that is live already: it gets the agent's hooks."""
-        found = self._harness.definition(definition or session.header.agent)
         before = session.hooks
         session.hooks = self._harness.plugins.hooks_for(found)
         try:

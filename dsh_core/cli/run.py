@@ -79,6 +79,14 @@ def _parser(harness: Harness | None) -> argparse.ArgumentParser:
     parser.add_argument("--quiet", action="store_true", help="print the answer only")
     parser.add_argument("--trace", action="store_true", help="record which plugin did what")
     parser.add_argument("--model", metavar="PROVIDER/MODEL", help="use this model")
+    goes_on = parser.add_mutually_exclusive_group()
+    goes_on.add_argument("--resume", metavar="SESSION", help="go on with a stored session")
+    goes_on.add_argument(
+        "--continue",
+        dest="goes_on",
+        action="store_true",
+        help="go on with the last session of this folder",
+    )
     if harness is not None:
         _add_plugin_options(parser, harness)
     return parser
@@ -158,7 +166,7 @@ async def _session(
     output: ResultOutput,
 ) -> int:
     async with harness:
-        agent = _agent(harness, context, arguments.model)
+        agent = await _agent(harness, context, arguments)
         if not arguments.quiet:
             _tell_notes(harness, context)
         code = await _until_idle(agent, prompt, output)
@@ -169,14 +177,21 @@ async def _session(
     return code
 
 
-def _agent(harness: Harness, context: CliContext, model: str | None) -> Agent:
+async def _agent(harness: Harness, context: CliContext, arguments: argparse.Namespace) -> Agent:
     from dataclasses import replace
 
-    definition = harness.definition(context.agent)
-    if model:
-        definition = replace(definition, model=model)
-    context.check_model(harness, definition)
-    return harness.agents.create(definition)
+    from dsh_core.cli.resume import last_session
+
+    session_id = await last_session(harness) if arguments.goes_on else arguments.resume
+    if session_id is None:
+        definition = harness.definition(context.agent)
+        if arguments.model:
+            definition = replace(definition, model=arguments.model)
+        context.check_model(harness, definition)
+        return harness.agents.create(definition)
+    agent = await harness.agents.resume(session_id, definition=context.agent, model=arguments.model)
+    context.check_model(harness, replace(harness.definition(agent.name), model=agent.options.model))
+    return agent
 
 
 def _tell_notes(harness: Harness, context: CliContext) -> None:

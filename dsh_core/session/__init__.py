@@ -7,6 +7,7 @@ from dsh_core.session.log import Session
 from dsh_core.session.registry import Sessions
 from dsh_core.session.repair import closers
 from dsh_core.session.store import SessionLock, SessionPage, Store, StoredSession
+from dsh_core.session.summary import SessionSummary, SummaryFold, summarise
 
 __all__ = [
     "FORMAT_VERSION",
@@ -14,8 +15,11 @@ __all__ = [
     "SessionHeader",
     "SessionLock",
     "SessionPage",
+    "SessionSummary",
     "Sessions",
     "Store",
     "StoredSession",
+    "SummaryFold",
     "closers",
+    "summarise",
 ]

@@ -16,7 +16,7 @@ from dsh_core.events import Event, TurnEnd
 from dsh_core.hooks import Hooks
 from dsh_core.session.header import FORMAT_VERSION, SessionHeader
 from dsh_core.session.log import Session
-from dsh_core.session.store import Store
+from dsh_core.session.store import Store, StoredSession
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -95,26 +95,29 @@ class Sessions:
     async def fork(
         self, session_id: str, *, at_turn: int | None = None, new_id: str | None = None
     ) -> Session:
-        """Make a session that starts with another's turns, up to and including `at_turn`.
+        """Make a live session that starts with another's turns; see `branch`."""
+        child = await self.branch(session_id, at_turn=at_turn, new_id=new_id)
+        return self.create(child.header.id, seed=child.events, header=child.header)
+
+    async def branch(
+        self, session_id: str, *, at_turn: int | None = None, new_id: str | None = None
+    ) -> StoredSession:
+        """Return header and events of a fork, up to and including `at_turn`; makes nothing live.
 
         Works on live and stored sessions; the parent is not touched. Raises `UserError` when
         there is no such session, or no completed turn of that number.
         """
         header, events = await self._source(session_id)
         seed = until_turn(events, at_turn, session_id)
-        fork_id = new_id or new_session_id()
-        return self.create(
-            fork_id,
-            seed=seed,
-            header=replace(
-                header,
-                id=fork_id,
-                created_at=time.time(),
-                parent=session_id,
-                seed_length=len(seed),
-                version=FORMAT_VERSION,
-            ),
+        child = replace(
+            header,
+            id=new_id or new_session_id(),
+            created_at=time.time(),
+            parent=session_id,
+            seed_length=len(seed),
+            version=FORMAT_VERSION,
         )
+        return StoredSession(child, tuple(seed))
 
     async def _source(self, session_id: str) -> tuple[SessionHeader, Sequence[Event]]:
         live = self._live.get(session_id)

@@ -8,6 +8,7 @@ from typing import Protocol
 from dsh_core.events import Event
 from dsh_core.record import record
 from dsh_core.session.header import SessionHeader
+from dsh_core.session.summary import SessionSummary
 
 
 @record()
@@ -22,7 +23,7 @@ class StoredSession:
 class SessionPage:
     """Some stored sessions, newest first. `cursor` continues the list; None = the end."""
 
-    headers: tuple[SessionHeader, ...]
+    sessions: tuple[SessionSummary, ...]
     cursor: str | None = None
 
 
@@ -42,8 +43,13 @@ class Store(Protocol):
     async def load(self, session_id: str) -> StoredSession:
         """Return a session. Raises `UserError` when there is none, or it is damaged."""
 
-    async def list(self, *, cursor: str | None = None, limit: int = 50) -> SessionPage:
-        """Return a page of sessions, newest first."""
+    async def list(
+        self, *, cursor: str | None = None, limit: int = 50, cwd: str | None = None
+    ) -> SessionPage:
+        """Return a page of sessions, the last updated first; `cwd` = only those of this folder.
+
+        A session that cannot be read is listed with its `problem`.
+        """
 
     async def delete(self, session_id: str) -> None:
         """Forget a session. Raises `UserError` when there is none or it is in use."""
