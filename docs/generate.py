@@ -74,6 +74,7 @@ def first_party_plugins() -> dict[str, str]:
 
 
 PLUGINS = first_party_plugins()
+"""The first-party plugins that bring settings, hooks or events."""
 
 
 def _load(target: str) -> Any:

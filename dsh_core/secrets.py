@@ -108,6 +108,19 @@ class Secrets:
             error.scrub(self.scrub)
             raise
 
+    def begun_at_end(self, text: str) -> int:
+        """Return how many characters at the end of a text may be the beginning of a secret.
+
+        For text that comes in pieces: what begins there is to be held back until more has come.
+        """
+        longest = 0
+        for form in self._forms:
+            for length in range(min(len(form) - 1, len(text)), longest, -1):
+                if text.endswith(form[:length]):
+                    longest = length
+                    break
+        return longest
+
     def found_in(self, text: str) -> bool:
         """Whether a text is a known secret, however short, or holds one."""
         return text.strip() in self._known or any(form in text for form in self._forms)

@@ -87,7 +87,7 @@ def test_a_yaml_example_loads(page: Path, text: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("page", "text"), PYTHON_BLOCKS, ids=place)
 def test_a_python_example_runs(
-    page: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dsh_home: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     module = ModuleType("example")

@@ -203,3 +203,17 @@ async def test_a_harness_knows_the_secrets_of_providers_agents_and_plugins() -> 
 def test_a_provider_shows_no_secret() -> None:
     assert "secret" not in repr(PROVIDER)
     assert "password" not in repr(PROVIDER)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("nothing", 0),
+        ("ends with a-long-", 7),
+        ("ends with a-long-secre", 12),
+        ("a-long-secret", 0),
+        ("", 0),
+    ],
+)
+def test_the_beginning_of_a_secret_at_the_end_of_a_text_is_measured(text: str, count: int) -> None:
+    assert Secrets(["a-long-secret"]).begun_at_end(text) == count

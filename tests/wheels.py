@@ -57,7 +57,8 @@ class Distribution:
 class Drive:
     """A run of `dsh run`: the script of the model, the files before, and what they must be after.
 
-    The run must end with the script's last reply as its answer.
+    The run must end with the script's last reply as its answer; with `goes_on` another run must
+    find what was said.
     """
 
     replies: Sequence[Any]
@@ -65,6 +66,7 @@ class Drive:
     after: Mapping[str, str] = field(default_factory=dict)
     window_tokens: int | None = None
     options: Sequence[str] = ()
+    goes_on: bool = False
 
 
 def calls(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -110,6 +112,7 @@ DRIVES = {
         ],
         options=["--plan"],
     ),
+    "dsh-persistence": Drive(["Good morning."], goes_on=True),
     "dsh-shell": Drive(
         [
             calls("bash", command="echo made > made.txt; echo $((6 * 7))"),
@@ -288,6 +291,9 @@ def check_drive(installed: Installed, drive: Drive) -> None:
         path = installed.work / name
         found = path.read_text(encoding="utf-8") if path.is_file() else None
         expect(found == text, f"{name} holds {found!r}, not {text!r}")
+    if drive.goes_on:
+        events = installed.dsh("run", "-c", config, "--json", "--continue", "And on.")
+        expect('"Go."' in events and '"turn":2' in events, "`--continue` began anew")
 
 
 # ----------------------------------------------------------------------------------- main

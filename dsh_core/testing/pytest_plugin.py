@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from dsh_core.testing.offline import OfflineHarness
 
 FOREIGN_PREFIXES = ("DSH_", "DEEPSEEK_", "OPENAI_")
-HOME_VARIABLES = {"HOME": ".", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state"}
+HOME_VARIABLES = {"HOME": ".", "XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data"}
+HOME_VARIABLES |= {"XDG_STATE_HOME": "state"}
 
 
 @pytest.fixture

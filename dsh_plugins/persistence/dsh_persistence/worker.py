@@ -1,0 +1,35 @@
+"""A thread for blocking work, one piece at a time and in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Worker:
+    """Runs functions in one thread, which starts with the first of them."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function after all that were given before.
+
+        One that began runs to its end, also when the caller is cancelled.
+        """
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
+        done = self._thread.submit(function, *args, **kwargs)
+        return await asyncio.wrap_future(done)
+
+    def stop(self) -> None:
+        """End the thread when it has done what it was given. A later `run` starts another."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.shutdown(wait=False)
