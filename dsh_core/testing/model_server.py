@@ -216,8 +216,17 @@ class ModelServer:
                 raise
             # `aclose` ends its own task; Python 3.11's streams would log that as an error.
         finally:
-            del self._connections[task]
+            await self._end(task, connection)
+
+    async def _end(self, task: asyncio.Task[Any], connection: Connection) -> None:
+        """Close a connection; until it is closed, `aclose` has to wait for it."""
+        try:
             await connection.close()
+        except asyncio.CancelledError:
+            if self._server is not None:
+                raise
+        finally:
+            del self._connections[task]
 
     async def _exchange(self, connection: Connection) -> bool:
         """Take and answer one request; False = the connection is over."""
