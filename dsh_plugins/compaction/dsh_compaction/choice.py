@@ -11,9 +11,6 @@ from dsh_compaction.view import MARKER, SUMMARY, Unit, View
 MARKER_TOKENS = 60
 """A part between two pinned messages that takes less is not worth a marker."""
 
-LARGEST_KEPT_SHARE = 0.5
-"""The newest unit stays whatever `keep` says, unless it takes more than this of the window."""
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -39,17 +36,17 @@ class Choice:
 
 
 def choose(
-    view: View, *, keep: float, limit: float | None, room: float | None = None
+    view: View, *, keep: float, largest: float = 0.0, room: float | None = None
 ) -> Choice | None:
     """Choose what goes; None when there is nothing.
 
     Args:
         view: The history.
         keep: Tokens of the newest units that stay.
-        limit: The window, as far as it is known.
+        largest: How much the newest unit may take to stay, whatever `keep` says.
         room: Tokens that a request about the chosen part may take.
     """
-    cut = _within(view, tail_start(view, keep=keep, limit=limit), room)
+    cut = _within(view, tail_start(view, keep=keep, largest=largest), room)
     parts = []
     for is_pinned, units in groupby(view.units[view.head : cut], lambda unit: unit.is_pinned):
         if not is_pinned:
@@ -64,14 +61,13 @@ def choose(
     return Choice(segments, segments[-1][1], sum(map(_tokens, parts)), fresh)
 
 
-def tail_start(view: View, *, keep: float, limit: float | None) -> int:
+def tail_start(view: View, *, keep: float, largest: float = 0.0) -> int:
     """Return the first of the newest units that stay."""
     units, cut, tokens = view.units, len(view.units), 0
     while cut > view.head:
         unit = units[cut - 1]
-        is_newest = cut == len(units) and keep > 0
-        largest = LARGEST_KEPT_SHARE * (limit if limit is not None else view.tokens)
-        if tokens + unit.tokens > keep and not (is_newest and unit.tokens <= largest):
+        allowed = max(keep, largest) if cut == len(units) else keep
+        if tokens + unit.tokens > allowed:
             break
         tokens += unit.tokens
         cut -= 1

@@ -28,6 +28,12 @@ MAX_ROUNDS = 4
 ROOM_SHARE = 0.9
 """Share of the window that a summary request may fill; the summary itself takes the rest."""
 
+KEPT_SHARE = 0.6
+"""Share of the threshold up to which the newest unit stays even where it exceeds `retain`."""
+
+SMALLER_SHARE = 0.75
+"""How much of a request that did not fit is tried next."""
+
 WORTH_SHARE = 0.05
 """Share of the window that must have come since the last summary for an automatic compaction: where
 less is left to gain, each step would ask for another summary."""
@@ -44,6 +50,7 @@ class Run:
         window: The model's window, None where it is not known.
         focus: What the person wants to be kept above all.
         keep: Tokens of the newest messages that stay.
+        largest: Tokens up to which the very newest stay nevertheless.
         room: Tokens that a request about a part may take; None = not known.
         spent: What its requests cost.
         replaced: How many messages were replaced.
@@ -56,6 +63,7 @@ class Run:
     window: int | None
     focus: str = ""
     keep: float = 0.0
+    largest: float = 0.0
     room: float | None = None
     spent: Spent = field(default_factory=Spent)
     replaced: int = 0
@@ -70,6 +78,20 @@ class Run:
     def is_automatic(self) -> bool:
         """Whether nobody asked for it."""
         return self.trigger != "request"
+
+    def choice(self) -> Choice | None:
+        """Return what may go and fits a request."""
+        return choose(self.view, keep=self.keep, largest=self.largest, room=self.room)
+
+    def smaller_choice(self, choice: Choice) -> Choice | None:
+        """Return what to try after a choice that did not fit: a good part of it, or a unit less."""
+        size = self.view.tokens_until(choice.stop)
+        for room in (SMALLER_SHARE * size, size - 1):
+            self.room = room
+            smaller = self.choice()
+            if smaller is not None:
+                return smaller
+        return None
 
     def ended(self, outcome: str, problem: str = "") -> CompactionEnd:
         """Return what came of it."""
@@ -128,6 +150,7 @@ class Compactor:
         run = Run(trigger, view, view.tokens, window, focus)
         if trigger != "request":
             run.keep = self.settings.retain * run.limit
+            run.largest = KEPT_SHARE * self.settings.threshold * run.limit
         largest = self._window_of(self.settings.model) if self.settings.model else window
         run.room = None if largest is None else ROOM_SHARE * largest
         return run
@@ -179,7 +202,7 @@ class Compactor:
         fits = self._fits(run)
         if run.trigger == "request" and fits:
             return False
-        cut = tail_start(run.view, keep=run.keep, limit=run.limit)
+        cut = tail_start(run.view, keep=run.keep, largest=run.largest)
         events = [*prunable(run.view, self.agent.session.events, self.settings, cut)]
         saved = 0.0
         for pruned in events:
@@ -198,20 +221,17 @@ class Compactor:
 
     def _fits(self, run: Run) -> bool:
         """Whether a request about all that may go would fit the window."""
-        whole = choose(run.view, keep=run.keep, limit=run.limit)
-        return whole is not None and whole == choose(
-            run.view, keep=run.keep, limit=run.limit, room=run.room
-        )
+        whole = choose(run.view, keep=run.keep, largest=run.largest)
+        return whole is not None and whole == run.choice()
 
     # --------------------------------------------------------------------- replacing
 
     def _choose(self, run: Run) -> Choice | None:
-        limit = run.limit
-        choice = choose(run.view, keep=run.keep, limit=limit, room=run.room)
+        choice = run.choice()
         if choice is None and run.trigger == "overflow" and run.keep:
-            run.keep = 0.0
-            choice = choose(run.view, keep=0.0, limit=limit, room=run.room)
-        if choice is not None and run.is_automatic and choice.fresh < WORTH_SHARE * limit:
+            run.keep = run.largest = 0.0
+            choice = run.choice()
+        if choice is not None and run.is_automatic and choice.fresh < WORTH_SHARE * run.limit:
             return None
         return choice
 
@@ -223,9 +243,8 @@ class Compactor:
                 text = await self._ask_strategy(run, span)
                 break
             except TooLargeError:
-                run.room = (run.view.fixed_tokens + choice.tokens) / 2
-                smaller = choose(run.view, keep=run.keep, limit=run.limit, room=run.room)
-                if smaller is None or smaller.tokens >= choice.tokens:
+                smaller = run.smaller_choice(choice)
+                if smaller is None:
                     raise
                 choice = smaller
         if not text.strip():

@@ -25,20 +25,24 @@ class CompactionStart(EventData):
 class CompactionRequest(EventData):
     """A summary was asked for.
 
-    The request held the last `request/header` with this model, the first `keep_head` messages of
-    the history, then `messages`.
+    The request had the model, and beside it what the last `request/header` says. Of the first
+    `length` messages of the history it held the first `keep_head`, then `messages`, which plugins
+    changed, then the last `keep_tail`; and `question` at its end.
     """
 
     attempt: int
     model: str
+    length: int
+    question: Message
     keep_head: int
-    messages: tuple[Message, ...]
+    keep_tail: int = 0
+    messages: tuple[Message, ...] = ()
 
     @property
     def notice(self) -> str | None:
         """Say that it may take a while."""
         again = f", attempt {self.attempt}" if self.attempt > 1 else ""
-        return f"compaction: {self.model} summarises {self.keep_head} messages{again} …"
+        return f"compaction: {self.model} summarises {self.length} messages{again} …"
 
 
 @case("compaction/progress")

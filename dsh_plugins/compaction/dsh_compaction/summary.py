@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dsh_compaction.errors import CompactionError, TooLargeError
@@ -105,10 +106,7 @@ class Summariser:
 
     async def _attempt(self, span: Span, attempt: int, problem: str) -> str:
         request = await self._request(span, problem)
-        session = self.agent.session
-        keep = _shared(request.messages, session.messages())
-        asked = CompactionRequest(attempt, request.model, keep, request.messages[keep:])
-        session.append(asked)
+        self.agent.session.append(_asked(attempt, request, span.prefix))
         finish, assembler = await self._stream(request)
         if finish.failure is not None:
             raise finish.failure
@@ -177,14 +175,20 @@ class UnusableError(HarnessError):
     """A reply that is no summary."""
 
 
-def _shared(messages: tuple[Message, ...], history: tuple[Message, ...]) -> int:
-    """Return how many messages a request has in common with the history, from the first on."""
-    keep = 0
-    for ours, theirs in zip(messages, history, strict=False):
-        if ours is not theirs:
-            break
-        keep += 1
-    return keep
+def _asked(attempt: int, request: Request, prefix: tuple[Message, ...]) -> CompactionRequest:
+    """Return what the log says of a request: how it differs from the history it is about."""
+    *sent, question = request.messages
+    head = _shared(sent, prefix)
+    tail = _shared(sent[head:][::-1], prefix[head:][::-1])
+    changed = tuple(sent[head : len(sent) - tail])
+    return CompactionRequest(attempt, request.model, len(prefix), question, head, tail, changed)
+
+
+def _shared(sent: Sequence[Message], history: Sequence[Message]) -> int:
+    """Return how many messages two lists have in common, from the first on."""
+    pairs = enumerate(zip(sent, history, strict=False))
+    shortest = min(len(sent), len(history))
+    return next((index for index, (one, other) in pairs if one is not other), shortest)
 
 
 def _wait(failure: LlmFailure, attempt: int) -> float:

@@ -59,6 +59,10 @@ class View:
         """What system text and tools take."""
         return self.tokens - sum(unit.tokens for unit in self.units)
 
+    def tokens_until(self, stop: int) -> int:
+        """Return what a request with the messages before `stop` takes."""
+        return self.fixed_tokens + sum(unit.tokens for unit in self.units if unit.stop <= stop)
+
     def messages(self, start: int = 0, stop: int | None = None) -> tuple[Message, ...]:
         """Return a part of the history."""
         return tuple(message for _, message in self.sources[start:stop])

@@ -16,7 +16,7 @@ from compaction_stage import (
 
 from dsh_compaction import compact
 from dsh_compaction.events import CompactionRequest, CompactionStart
-from dsh_core import Layer, Text, TurnResult, hookimpl
+from dsh_core import Layer, TurnResult, hookimpl
 from dsh_core.events import ContextMessage, Errored, LlmRetry, ToolResultEvent
 from dsh_core.testing.behaviours import call, context_overflow, empty, max_tokens, reply
 
@@ -247,7 +247,6 @@ async def test_requests_of_a_summary_can_be_rebuilt_from_the_log():
         assert len(asked) == len(sent)
         for logged, request in zip(asked, sent, strict=True):
             assert logged.model == "m/model"
-            (question,) = logged.messages
-            assert isinstance(question.content[0], Text)
-            assert request.last_text == question.content[0].text
-            assert len(request.messages) == 1 + logged.keep_head + 1  # system text, head, question
+            assert request.last_text == logged.question.text
+            assert (logged.keep_head, logged.keep_tail) == (logged.length, 0)
+            assert len(request.messages) == 1 + logged.length + 1  # system text, history, question

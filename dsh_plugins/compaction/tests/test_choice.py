@@ -33,8 +33,8 @@ def view(*messages, cost=100, costs=None, pinned=(0,), fixed=0):
     )
 
 
-def segments(*messages, keep=0, limit=None, room=None, **options):
-    choice = choose(view(*messages, **options), keep=keep, limit=limit, room=room)
+def segments(*messages, keep=0, largest=0, room=None, **options):
+    choice = choose(view(*messages, **options), keep=keep, largest=largest, room=room)
     return None if choice is None else [*choice.segments]
 
 
@@ -47,7 +47,7 @@ def test_a_reply_and_all_its_results_are_one_unit():
 @pytest.mark.parametrize("keep", range(0, 700, 50))
 def test_wherever_the_tail_begins_no_batch_is_cut(keep):
     batch = [called("a", "b"), result("a"), result("b")]
-    found = segments(said(), *batch, *batch, keep=keep, limit=10_000)
+    found = segments(said(), *batch, *batch, keep=keep, largest=5000)
 
     assert found in ([(1, 7)], [(1, 4)], None)
 
@@ -55,8 +55,8 @@ def test_wherever_the_tail_begins_no_batch_is_cut(keep):
 def test_the_newest_unit_stays_unless_it_takes_most_of_the_window():
     history = [said(), answered(), called("a"), result("a")]
 
-    assert segments(*history, keep=10, limit=1000) == [(1, 2)]
-    assert segments(*history, keep=10, limit=300) == [(1, 4)]
+    assert segments(*history, keep=10, largest=200) == [(1, 2)]
+    assert segments(*history, keep=10, largest=199) == [(1, 4)]
 
 
 def test_what_is_pinned_in_the_middle_parts_the_choice():
@@ -83,7 +83,7 @@ def test_what_was_summarised_is_not_summarised_again_alone():
     history = [said(), said(source=MARKER), said(), said(source=SUMMARY)]
 
     assert segments(*history, pinned=(0, 2)) is None
-    choice = choose(view(*history, answered(), pinned=(0, 2)), keep=0, limit=None)
+    choice = choose(view(*history, answered(), pinned=(0, 2)), keep=0)
     assert choice.segments == ((1, 2), (3, 5))
     assert (choice.tokens, choice.fresh) == (300, 100)
 
@@ -93,4 +93,4 @@ def test_without_a_request_everything_may_go():
 
 
 def test_of_an_empty_history_nothing_goes():
-    assert choose(view(), keep=0, limit=None) is None
+    assert choose(view(), keep=0) is None

@@ -7,16 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from compaction_stage import bounded, fetches, staged, summarising, texts
+from compaction_stage import (
+    WINDOW,
+    bounded,
+    fetches,
+    is_summary_request,
+    staged,
+    summarising,
+    texts,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dsh_compaction import compact, pin
 from dsh_compaction.choice import choose
+from dsh_compaction.events import CompactionEnd
 from dsh_compaction.pruning import prunable
 from dsh_compaction.settings import Settings
 from dsh_compaction.view import SUMMARY, build, request_seqs
-from dsh_core import Event, Message, Session, SessionHeader, Text, ToolCall, ToolResult
+from dsh_core import Event, Layer, Message, Session, SessionHeader, Text, ToolCall, ToolResult
 from dsh_core.events import (
     AssistantMessage,
     Completed,
@@ -126,7 +135,7 @@ def compacted(session: Session, keep: float, pins: frozenset[int]) -> bool:
     for pruned in prunable(view, session.events, LIMITS, len(view.units) // 2):
         session.append(pruned.event)
     view = view_of(session, pins)
-    choice = choose(view, keep=keep, limit=None)
+    choice = choose(view, keep=keep)
     for start, stop in reversed(choice.segments if choice else ()):
         seqs = view.sources[start][0], view.sources[stop - 1][0]
         session.append(ContextMessage((Text("Summary."),), SUMMARY, replaces=seqs))
@@ -171,7 +180,7 @@ def test_a_choice_leaves_what_was_to_be_kept_and_is_never_empty(log, keep):
     for text, its_steps in log:
         writer.turn(text, its_steps)
     view = view_of(writer.session)
-    choice = choose(view, keep=keep, limit=4000)
+    choice = choose(view, keep=keep, largest=2000)
     if choice is None:
         return
     assert choice.segments[0][0] >= 1
@@ -179,7 +188,7 @@ def test_a_choice_leaves_what_was_to_be_kept_and_is_never_empty(log, keep):
     assert choice.stop == choice.segments[-1][1]
     edges = {unit.start for unit in view.units} | {unit.stop for unit in view.units}
     assert {edge for segment in choice.segments for edge in segment} <= edges
-    smaller = choose(view, keep=keep, limit=4000, room=view.tokens / 2)
+    smaller = choose(view, keep=keep, largest=2000, room=view.tokens / 2)
     assert smaller is None or smaller.stop <= choice.stop
 
 
@@ -212,6 +221,20 @@ async def test_a_resumed_or_forked_session_sends_what_the_first_one_would(how):
         await s.run("go on", again)
         one, other = (request.body for request in s.server.requests[-2:])
         assert one == other
+
+
+async def test_a_session_resumed_above_the_threshold_is_compacted_before_its_first_request():
+    work = [*[fetches(1500 + i) for i in range(7)], reply("Done.")]
+    by_hand = {"compaction": (Layer("test", {"automatic": False}),)}
+    async with staged(summarising(*work)) as s:
+        first = s.create(name="by hand", plugins=by_hand)
+        await s.run("TASK", first)
+        assert s.server.requests[-1].tokens > 0.75 * WINDOW
+        again = s.create(seed=first.session.events)
+        requests = len(s.server.requests)
+        await s.run("go on " + "words " * 120, again)
+        assert is_summary_request(s.server.requests[requests])
+        assert s.logged(CompactionEnd, again)[0].outcome == "compacted"
 
 
 async def test_an_older_fork_has_the_originals():

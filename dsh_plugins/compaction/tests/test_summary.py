@@ -165,7 +165,8 @@ async def test_plugins_edit_the_request_for_a_summary_like_any_other():
         assert body["messages"][0]["content"].count("Be polite.") == 1
         assert "1234" not in str(body)
         (asked,) = s.logged(CompactionRequest)
-        assert asked.keep_head == 0
+        assert (asked.keep_head, asked.keep_tail) == (0, asked.length - 1)
+        assert [message.text for message in asked.messages] == ["[redacted]"]
 
 
 async def test_a_plugin_that_breaks_the_stream_is_named_and_asked_once():
