@@ -363,7 +363,8 @@ class ErrorEvent(EventData):
 class PluginTrace(EventData):
     """Who took part in one waterfall; written only while tracing.
 
-    Each entry of `ran` has `plugin`, `seconds`, `changed` (names of what it changed) and `decided`.
+    Each entry of `ran` has `plugin`, `seconds`, `changed` (names of what it changed) and `decided`;
+    where there is something to show also `diff`, lines by name, and `decision`, lines.
     """
 
     hook: str

@@ -185,6 +185,10 @@ def test_hooks_takes_the_names_of_the_taxonomy(dsh: Shell) -> None:
     assert "agent_request" in dsh("hooks", "agent_requst").stderr
 
 
+def test_hooks_tells_about_a_hook_of_a_plugin(dsh: Shell) -> None:
+    assert "Say what takes the place" in dsh("hooks", "compaction_strategy").stdout
+
+
 def test_config_check_says_what_counts(dsh: Shell) -> None:
     dsh.write("dsh.yaml", "agents:\n  a: {tools: [bash]}\n")
     done = dsh("config", "check")

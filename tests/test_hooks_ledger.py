@@ -203,6 +203,67 @@ async def test_a_trace_shows_replaced_arguments_and_changed_results() -> None:
     assert trace.last() == [("a", ("text",), False), ("b", (), True), ("c", (), False)]
 
 
+async def test_a_trace_shows_how_each_plugin_changed_what() -> None:
+    class InPlace:
+        @hookimpl
+        async def agent_request(self, request: Request) -> None:
+            request.parameters["top_p"] = 1  # type: ignore[index]
+
+    trace = Trace()
+    lab = HookLab(
+        tracer=trace,
+        sets=Mutates(system="s\nBe polite."),
+        same=Mutates(system="s\nBe polite."),
+        wraps=MutatesAfter(system="last"),
+        in_place=InPlace(),
+    )
+    await ask(lab, request())
+
+    by_plugin = {record["plugin"]: record.get("diff") for record in trace.entries[-1][1]}
+    assert by_plugin == {
+        "sets": {"system": ("+ Be polite.",)},
+        "same": None,
+        "wraps": {"system": ("- s", "- Be polite.", "+ last")},
+        "in_place": {"parameters": ("+ top_p: 1",)},
+    }
+
+
+async def test_a_trace_shows_what_was_decided() -> None:
+    trace = Trace()
+    await run(HookLab(rewrite, tracer=trace, a=Wraps("a"), b=Decides("mine")))
+
+    decisions = [record["decision"] for record in trace.entries[-1][1]]
+    assert decisions == [("- mine", "+ a(mine)"), ("mine",)]
+
+
+async def test_what_cannot_be_compared_changes_nothing() -> None:
+    class Odd(Request):
+        def __init__(self) -> None:
+            super().__init__("p/m")
+            self.messages = (Incomparable(),)  # type: ignore[assignment]
+
+    class Incomparable:
+        def __eq__(self, other: object) -> bool:
+            raise ArithmeticError("no")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    trace = Trace()
+    await ask(HookLab(tracer=trace, a=Mutates(messages=(Incomparable(),))), Odd())
+
+    (record,) = trace.entries[-1][1]
+    assert record["diff"] == {"messages": ("? cannot be shown: no",)}
+
+
+async def test_nothing_is_compared_while_nobody_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*values: Any) -> Any:
+        raise AssertionError("compared")
+
+    monkeypatch.setattr("dsh_core.hooks.ledger.difference", never)
+    monkeypatch.setattr("dsh_core.hooks.ledger._is_equal", never)
+    assert (await ask(HookLab(a=Mutates(system="b")), request())).system == "b"
+
+
 async def test_a_failed_waterfall_is_traced_too_and_a_failing_tracer_changes_nothing() -> None:
     trace = Trace()
     with pytest.raises(PluginError):

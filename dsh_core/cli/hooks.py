@@ -8,7 +8,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from dsh_core import hookspecs
 from dsh_core.cli.context import CliContext, show
 from dsh_core.cli.main import EXIT_OK, Parser
 from dsh_core.errors import UserError
@@ -51,7 +50,7 @@ def _known(name: str, names: Sequence[str]) -> str:
 def _facts(hooks: Hooks, name: str) -> dict[str, Any]:
     mode = hooks.modes[name]
     chain = hooks.chain(name)
-    spec = getattr(hookspecs, name, None)
+    spec = hooks.spec(name)
     return {
         "name": name,
         "mode": mode.kind,
@@ -59,7 +58,7 @@ def _facts(hooks: Hooks, name: str) -> dict[str, Any]:
         "on_error": mode.on_error.name,
         "arguments": list(mode.arguments),
         "replaceable": sorted(mode.replaceable),
-        "doc": inspect.getdoc(spec) if spec is not None else "",
+        "doc": inspect.getdoc(spec) or "",
         "implementations": [_implementation(chain, one) for one in (*chain.wrappers, *chain.plain)],
     }
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "run": ("dsh_core.cli.run:command", "Give an agent a prompt and see it work."),
     "plugins": ("dsh_core.cli.plugins:command", "List plugins and their state."),
     "hooks": ("dsh_core.cli.hooks:command", "List hooks and who implements them."),
+    "trace": ("dsh_core.cli.trace:command", "Show which plugin changed what in a session."),
     "config": ("dsh_core.cli.config:command", "Check, show or describe the configuration."),
     "trust": ("dsh_core.cli.trust:command", "Agree to this folder's dsh.yaml."),
 }

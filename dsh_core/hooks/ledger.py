@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from dsh_core.errors import error_text
+from dsh_core.hooks.difference import difference, outline
 from dsh_core.request import Draft
 
 Record: TypeAlias = dict[str, Any]
-"""`plugin`, `seconds` (inner implementations included), `changed` (names), `decided`."""
+"""`plugin`, `seconds` (inner implementations included), `changed` (names), `decided`, and where
+there is something to show `diff` (name → lines) and `decision` (lines)."""
 
 Place: TypeAlias = tuple[str | None, Record | None]
 """Who was writing, and the record of it."""
 
 CORE: Place = (None, None)
+
+MOST_LINES = 40
+"""Of one plugin and one field, which it may change several times around `call_next`."""
 
 
 class Ledger:
@@ -58,21 +64,33 @@ class Ledger:
         draft.adopt(model, writer)
         draft.written_by(writer)
         if record is not None:
-            self._note(record, _differing(model.values(), draft.values()))
+            self._note_changes(record, model.values(), draft.values())
         self._drafts.append(draft)
         self._seen = self._values()
 
-    def note_replaced(self, name: str) -> None:
+    def note_replaced(self, name: str, old: Any, new: Any) -> None:
         """Record that the running implementation replaced an argument."""
         if self._here[1] is not None:
-            self._note(self._here[1], (name,))
+            self._note_changes(self._here[1], {name: old}, {name: new})
 
-    def end(self, place: Place, started: float, *, decided: bool) -> None:
-        """Close an entry."""
+    def end(
+        self,
+        place: Place,
+        seconds: float,
+        *,
+        decided: bool,
+        result: Any = None,
+        inner: Any = None,
+    ) -> None:
+        """Close an entry; `result` is what it decided, in the place of `inner`."""
         record = place[1]
-        if record is not None:
-            record["seconds"] = round(time.perf_counter() - started, 6)
-            record["decided"] = decided
+        if record is None:
+            return
+        record["seconds"] = round(seconds, 6)
+        record["decided"] = decided
+        if decided and result is not None and not isinstance(result, Draft):
+            lines = _said(outline, result) if inner is None else _said(difference, inner, result)
+            record["decision"] = lines
 
     def _settle(self) -> None:
         """Put what changed since the last switch down to who was running; only while tracing."""
@@ -82,16 +100,39 @@ class Ledger:
         record = self._here[1]
         if record is not None:
             for before, after in zip(self._seen, now, strict=True):
-                self._note(record, _differing(before, after))
+                self._note_changes(record, before, after)
         self._seen = now
 
     def _values(self) -> list[dict[str, Any]]:
-        return [] if self.records is None else [draft.values() for draft in self._drafts]
+        """Return what every draft holds; a mapping is copied, as it may be changed in place."""
+        if self.records is None:
+            return []
+        return [
+            {k: dict(v) if isinstance(v, Mapping) else v for k, v in draft.values().items()}
+            for draft in self._drafts
+        ]
 
     @staticmethod
-    def _note(record: Record, names: tuple[str, ...]) -> None:
+    def _note_changes(record: Record, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        names = [name for name in before if not _is_equal(before[name], after[name])]
+        if not names:
+            return
         record["changed"] = tuple(dict.fromkeys((*record["changed"], *names)))
+        told = record.setdefault("diff", {})
+        for name in names:
+            lines = (*told.get(name, ()), *_said(difference, before[name], after[name]))
+            told[name] = lines[:MOST_LINES]
 
 
-def _differing(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in before if before[name] is not after[name])
+def _is_equal(before: Any, after: Any) -> bool:
+    if before is after:
+        return True
+    return isinstance(before, Mapping) and isinstance(after, Mapping) and before == after
+
+
+def _said(tell: Callable[..., tuple[str, ...]], *values: Any) -> tuple[str, ...]:
+    """Return what there is to show; watching must not change what is watched."""
+    try:
+        return tell(*values)
+    except Exception as error:  # noqa: BLE001 - a plugin's own class may fail at `==`
+        return (f"? cannot be shown: {error_text(error)}",)

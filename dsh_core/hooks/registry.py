@@ -71,6 +71,11 @@ class HookRegistry:
         self._modes.update(modes)
         self._chains.clear()
 
+    def spec(self, hook: str) -> Callable[..., Any] | None:
+        """Return the function that declares a hook, a plugin's too; None = there is none."""
+        found = (specs[hook] for specs in self._specs.values() if hook in specs)
+        return next(found, None)
+
     # ----------------------------------------------------------------------- plugins
 
     def check(self, plugin: object, name: str) -> None:

@@ -200,5 +200,6 @@ class Link:
         self.gate.shut()
         if self._place is not None and self._chain.ledger is not None:
             decided = self.iterator is not None and not self.gate.was_used
-            self._chain.ledger.end(self._place, self._started, decided=decided)
+            seconds = time.perf_counter() - self._started
+            self._chain.ledger.end(self._place, seconds, decided=decided)
             self._place = None

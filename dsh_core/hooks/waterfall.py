@@ -110,7 +110,7 @@ class Run:
             raise
         finally:
             if entry is not None:
-                self.leave(entry, decided=result is not PASS)
+                self.leave(entry, decided=result is not PASS, result=result)
         return result
 
     async def _around(self, implementation: Implementation, following: int, values: Values) -> Any:
@@ -144,7 +144,9 @@ class Run:
         finally:
             gate.shut()
             if entry is not None:
-                self.leave(entry, decided=result is not PASS and result is not inner)
+                decided = result is not PASS and result is not inner
+                was = None if inner is PASS else inner
+                self.leave(entry, decided=decided, result=result, inner=was)
         return result
 
     async def own_answer(self, values: Values) -> Any:
@@ -177,7 +179,7 @@ class Run:
                 if name == mode.draft:
                     self.ledger.adopt(value, values[name])
                 else:
-                    self.ledger.note_replaced(name)
+                    self.ledger.note_replaced(name, values[name], value)
         return {**values, **changes}
 
     def _check_replacement(self, name: str, old: Any, new: Any) -> None:
@@ -222,12 +224,23 @@ class Run:
         place = self.ledger.begin(implementation.plugin)
         return place, self.ledger.switch(place), time.perf_counter()
 
-    def leave(self, entry: Entry | None, *, decided: bool = False) -> None:
-        """Give attribution back to who had it before `enter`."""
+    def leave(
+        self,
+        entry: Entry | None,
+        *,
+        decided: bool = False,
+        result: Any = None,
+        inner: Any = None,
+    ) -> None:
+        """Give attribution back to who had it before `enter`.
+
+        `result` is what the implementation decided, in the place of `inner`, if there was one.
+        """
         if entry is not None and self.ledger is not None:
             place, before, started = entry
+            seconds = time.perf_counter() - started  # without what telling the changes takes
             self.ledger.switch(before)
-            self.ledger.end(place, started, decided=decided)
+            self.ledger.end(place, seconds, decided=decided, result=result, inner=inner)
 
     def switch(self, place: Place | None) -> Place | None:
         """Attribute what happens from here on to a place; return the one before."""

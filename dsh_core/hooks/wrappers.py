@@ -100,7 +100,7 @@ class _Open:
         finally:
             self.run.check_held(self.implementation, started)
             decided = outcome[1] is None and outcome[0] is not result
-            self.run.leave(self.entry, decided=decided)
+            self.run.leave(self.entry, decided=decided, result=outcome[0], inner=result)
         return outcome
 
     def _unwound(self, error: BaseException | None, result: Any) -> Outcome:
