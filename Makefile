@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PROJECTS := pyproject.toml tests/requirements.txt $(wildcard dsh_plugins/*/pyproject.toml)
 
-.PHONY: bench help setup demo test check format docs wheels pluggy16 live clean
+.PHONY: bench help setup demo test check format docs wheels pluggy16 live fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -54,6 +54,9 @@ BENCHED := dsh,floor_socket,floor_httpx,floor_httpx2,pydantic_ai,openai_agents,l
 bench: $(STAMP) ## Measure dsh beside bare floors and three peers (half an hour)
 	@test -d .bench-venvs/dsh || $(BENCH) $(BIN)/python bench/run.py --setup --only $(BENCHED)
 	$(BENCH) $(BIN)/python bench/run.py --fresh --only $(BENCHED)
+
+fuzz: $(STAMP) ## Run 4,000 random shell scripts and judge them
+	DSH_FUZZ_SCRIPTS=4000 DSH_FUZZ_SEED=$$(date +%s) $(BIN)/python -m pytest -n auto dsh_plugins/permission/tests/test_fuzz.py
 
 clean: ## Remove the environment and what was built
 	rm -rf $(VENV) build dist .make

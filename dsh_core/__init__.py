@@ -20,6 +20,7 @@ _HOMES = {
         "BlockAssembler BlockEnd BlockStart Chunk Finish ReasoningDelta TextDelta ToolCallDelta "
         "Usage UsageChunk"
     ),
+    "dsh_core.cli.context": "CliContext",
     "dsh_core.cli.options": "CliOptions",
     "dsh_core.codec": "case from_json to_json",
     "dsh_core.commands": "SlashCommand",
@@ -42,7 +43,9 @@ _HOMES = {
     "dsh_core.messages": "AgentSource Message PluginSource Source UserSource",
     "dsh_core.outcome": "ToolOutput",
     "dsh_core.plugins": "ADD TRUSTED_ONLY UNTRUSTED_OK PluginInfo",
-    "dsh_core.policy": "MAY_WRITE Approval ApprovalRequest Call Effect Verdict only_reads",
+    "dsh_core.policy": (
+        "MAY_WRITE Approval ApprovalRequest Call Decision Effect Verdict only_reads plan_refusal"
+    ),
     "dsh_core.request": "Assembly Request Retry Section ToolSchema",
     "dsh_core.secret": "Secret",
     "dsh_core.secrets": "Secrets",

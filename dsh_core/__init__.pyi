@@ -15,6 +15,7 @@ from dsh_core.chunks import TextDelta as TextDelta
 from dsh_core.chunks import ToolCallDelta as ToolCallDelta
 from dsh_core.chunks import Usage as Usage
 from dsh_core.chunks import UsageChunk as UsageChunk
+from dsh_core.cli.context import CliContext as CliContext
 from dsh_core.cli.options import CliOptions as CliOptions
 from dsh_core.codec import case as case
 from dsh_core.codec import from_json as from_json
@@ -77,9 +78,11 @@ from dsh_core.policy import MAY_WRITE as MAY_WRITE
 from dsh_core.policy import Approval as Approval
 from dsh_core.policy import ApprovalRequest as ApprovalRequest
 from dsh_core.policy import Call as Call
+from dsh_core.policy import Decision as Decision
 from dsh_core.policy import Effect as Effect
 from dsh_core.policy import Verdict as Verdict
 from dsh_core.policy import only_reads as only_reads
+from dsh_core.policy import plan_refusal as plan_refusal
 from dsh_core.request import Assembly as Assembly
 from dsh_core.request import Request as Request
 from dsh_core.request import Retry as Retry

@@ -42,6 +42,29 @@ def only_reads(effects: Iterable[Effect]) -> bool:
     return all(effect.kind == "read" and effect.certain for effect in effects)
 
 
+def plan_refusal(effects: Iterable[Effect], what: str) -> str | None:
+    """Return why a call may not run in plan mode, None where it may: it only reads.
+
+    This is the one rule of plan mode, for every plugin that enforces it. `what` names the call for
+    effects without words of their own.
+    """
+    for effect in effects:
+        if not only_reads((effect,)):
+            part = effect.detail or what
+            return (
+                f"plan mode: {part} would change something ({_why(effect)}); "
+                "describe it in the plan instead."
+            )
+    return None
+
+
+def _why(effect: Effect) -> str:
+    if not effect.certain and effect.target is None:
+        return "what it does is not known"
+    verb = {"write": "it writes", "run": "it runs", "network": "it talks to"}.get(effect.kind)
+    return f"{verb} {effect.target or 'something'}" if verb else "it is no read"
+
+
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 _RANK = {"allow": 0, "ask": 1, "deny": 2}
 

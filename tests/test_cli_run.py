@@ -105,7 +105,7 @@ def test_without_a_policy_plugin_that_is_said_once(dsh: Shell) -> None:
     script = [model.reply(calls=[look, look]), model.reply(calls=[look]), model.reply("Done.")]
     with ModelServer.in_thread(script) as server:
         point_at(dsh, server)
-        done = dsh("run", "Go.")
+        done = dsh("run", "-p", "no:permission", "Go.")
 
     assert done.stderr.count("no permission plugin") == 1
 
@@ -344,7 +344,7 @@ def test_ctrl_c_aborts_the_turn_and_kills_what_it_started(dsh: Shell) -> None:
         [model.reply(calls=[model.call("bash", {"command": command})])]
     ) as server:
         point_at(dsh, server)
-        run = dsh.start("run", "--json", "Go.")
+        run = dsh.start("run", "-p", "no:permission", "--json", "Go.")
         wait_for(dsh.work / "started")
         run.send_signal(signal.SIGINT)
         out, err = run.communicate(timeout=30)

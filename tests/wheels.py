@@ -105,6 +105,12 @@ DRIVES = {
         [calls("hello", name="Ada"), after("Good day, Ada!", say="Greeted.")],
     ),
     "dsh-invariants": PLAIN,  # it shows only where something else is broken
+    "dsh-permission": Drive(
+        [
+            calls("nothing_here"),
+            after("there is no tool", say="Guarded."),
+        ],
+    ),
     "dsh-plan-mode": Drive(
         [
             calls("exit_plan_mode", plan="# Plan"),

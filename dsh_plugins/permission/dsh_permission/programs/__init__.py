@@ -1,0 +1,1 @@
+"""What well-known programs do with their words: what they read, write and run."""

@@ -1,0 +1,1 @@
+"""Shell commands taken apart: text → tree (`plain`, `shfmt`) → what runs (`walk`)."""
