@@ -42,27 +42,34 @@ def only_reads(effects: Iterable[Effect]) -> bool:
     return all(effect.kind == "read" and effect.certain for effect in effects)
 
 
-def plan_refusal(effects: Iterable[Effect], what: str) -> str | None:
+def plan_refusal(effects: Iterable[Effect], name: str) -> str | None:
     """Return why a call may not run in plan mode, None where it may: it only reads.
 
-    This is the one rule of plan mode, for every plugin that enforces it. `what` names the call for
-    effects without words of their own.
+    This is the one rule of plan mode, for every plugin that enforces it. `name` is the tool's.
     """
     for effect in effects:
         if not only_reads((effect,)):
-            part = effect.detail or what
             return (
-                f"plan mode: {part} would change something ({_why(effect)}); "
+                f"plan mode: {_part(effect, name)} would change something ({_reason(effect)}); "
                 "describe it in the plan instead."
             )
     return None
 
 
-def _why(effect: Effect) -> str:
-    if not effect.certain and effect.target is None:
-        return "what it does is not known"
-    verb = {"write": "it writes", "run": "it runs", "network": "it talks to"}.get(effect.kind)
-    return f"{verb} {effect.target or 'something'}" if verb else "it is no read"
+def _part(effect: Effect, name: str) -> str:
+    if effect.detail is None:
+        return name
+    return effect.detail if effect.kind in ("run", "other") else f"{name} {effect.detail}"
+
+
+def _reason(effect: Effect) -> str:
+    if effect == MAY_WRITE:
+        return "nothing says that it does not"
+    what = {"write": "it writes", "run": "it runs", "network": "it uses the network"}.get(
+        effect.kind, "what it does is not known"
+    )
+    target = f" {effect.target}" if effect.target else ""
+    return f"{'' if effect.certain or effect.kind == 'other' else 'perhaps '}{what}{target}"
 
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]

@@ -41,7 +41,7 @@ def test_the_plan_is_the_answer_and_nothing_was_written(dsh: Shell, options: lis
 def test_without_the_option_it_writes(dsh: Shell) -> None:
     scripted(dsh, WRITE, "Written.")
 
-    done = dsh("run", "-c", "mine.yaml", "Write it.")
+    done = dsh("run", "-c", "mine.yaml", "-p", "no:permission", "Write it.")
 
     assert done.stdout.strip() == "Written.", done.stderr
     assert (dsh.work / "made.txt").read_text() == "x"
