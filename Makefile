@@ -49,11 +49,11 @@ live: $(STAMP) ## Drive dsh against a small real model; compiles llama.cpp once
 	@$(BIN)/python tests/live.py
 
 BENCH := BENCH_VENVS=$(CURDIR)/.bench-venvs
-BENCHED := dsh,floor_socket,floor_httpx,floor_httpx2,pydantic_ai,openai_agents,langchain_agent
+BENCHED := dsh,floor_socket,floor_httpx,floor_httpx2,floor_asyncio,pydantic_ai,openai_agents,langchain_agent
 
-bench: $(STAMP) ## Measure dsh beside bare floors and three peers (half an hour)
+bench: $(STAMP) ## Measure dsh beside floors and three peers; writes docs/performance.md (half an hour)
 	@test -d .bench-venvs/dsh || $(BENCH) $(BIN)/python bench/run.py --setup --only $(BENCHED)
-	$(BENCH) $(BIN)/python bench/run.py --fresh --only $(BENCHED)
+	$(BENCH) $(BIN)/python bench/run.py --fresh --only $(BENCHED) --page docs/performance.md
 
 fuzz: $(STAMP) ## Run 4,000 random shell scripts and judge them
 	DSH_FUZZ_SCRIPTS=4000 DSH_FUZZ_SEED=$$(date +%s) $(BIN)/python -m pytest -n auto dsh_plugins/permission/tests/test_fuzz.py

@@ -156,6 +156,7 @@ def _sections() -> list[str]:
     """What `agents.NAME` and `providers.NAME` take, then the options of each adapter."""
     from dsh_core.adapters import openai_chat, scripted
     from dsh_core.adapters.openai_chat.options import Options
+    from dsh_core.builtin.adapters import SCRIPTED
     from dsh_core.config.schema import AgentSection, ModelSection, ProviderSection
 
     openai_docs = {**docstring_entries(Options, "Args"), "path": PATH_OPTION}
@@ -168,7 +169,7 @@ def _sections() -> list[str]:
         ("providers", "Written under `providers.NAME`.", field_docs(ProviderSection)),
         ("models of a provider", "Under `providers.NAME.models.MODEL`.", field_docs(ModelSection)),
         _options_of(openai_chat.FACTORY, openai_docs),
-        _options_of(scripted.FACTORY, scripted_docs, " More in [offline.md](offline.md)."),
+        _options_of(SCRIPTED, scripted_docs, " More in [offline.md](offline.md)."),
     )
     lines = []
     for title, where, docs in tables:

@@ -132,16 +132,19 @@ def clean_chunk(chunk: Chunk) -> Chunk:
     match chunk:
         case TextDelta(_, str() as text) | ReasoningDelta(_, str() as text):
             return chunk if text.isascii() else replace(chunk, text=clean_text(text))
-        case ToolCallDelta(index, call_id, name, str() as arguments):
-            call_id, name = (
-                clean_text(part) if isinstance(part, str) else part for part in (call_id, name)
-            )
-            cleaned = ToolCallDelta(index, call_id, name, clean_text(arguments))
+        case ToolCallDelta(index, call_id, name, arguments):
+            if all(not isinstance(t, str) or t.isascii() for t in (call_id, name, arguments)):
+                return chunk
+            cleaned = ToolCallDelta(index, _clean(call_id), _clean(name), _clean(arguments))
             return chunk if cleaned == chunk else cleaned
         case BlockEnd(block=block):
             whole = clean_block(block)
             return chunk if whole is block else replace(chunk, block=whole)
     return chunk
+
+
+def _clean(part: Any) -> Any:
+    return clean_text(part) if isinstance(part, str) else part
 
 
 @record(frozen=False)

@@ -96,6 +96,8 @@ def clean_block(block: Block) -> Block:
         case Text(str() as text) | Reasoning(str() as text):
             cleaned: Block = block if text.isascii() else replace(block, text=clean_text(text))
         case ToolCall(str() as call_id, str() as name, str() as arguments):
+            if call_id.isascii() and name.isascii() and arguments.isascii():
+                return block
             cleaned = ToolCall(clean_text(call_id), clean_text(name), clean_text(arguments))
         case _:
             return block

@@ -52,12 +52,15 @@ class Form:
         seal: Returns a value read-only and free of what JSON cannot carry, itself where it is so.
             Its second argument is how deep the value lies.
         is_optional: Whether None fits, and so goes without saying.
+        scalar: The type whose plain values are sealed as they are: ASCII text, integers of up to
+            64 bits, booleans.
 
     """
 
     read: Callable[[JsonValue], Any]
     seal: Callable[[Any, int], Any]
     is_optional: bool = False
+    scalar: type[str | int | bool] | None = None
 
 
 @cache
@@ -120,6 +123,12 @@ def seal_object(value: Any, depth: int = 0) -> Any:
     depth += 1
     for name, form, _ in fields_of(cls):
         item = getattr(value, name)
+        kind = type(item)
+        if kind is form.scalar:  # most fields are done here, without a call: this is the hot path
+            if item.isascii() if kind is str else -_SMALL < item < _SMALL:
+                continue
+        elif item is None and form.is_optional:
+            continue
         try:
             sealed = form.seal(item, depth)
         except ValueError as error:
@@ -221,9 +230,9 @@ def _one_of(values: tuple[Any, ...]) -> Form:
 _SMALL = 2**63
 
 _SCALARS: dict[Any, Form] = {
-    str: Form(_read_text, _seal_text),
-    bool: Form(_boolean, _boolean),
-    int: Form(_integer, _integer),
+    str: Form(_read_text, _seal_text, scalar=str),
+    bool: Form(_boolean, _boolean, scalar=bool),
+    int: Form(_integer, _integer, scalar=int),
     float: Form(_number, _number),
     type(None): Form(_nothing, _nothing),
     LlmFailure: Form(_read_failure, _seal_failure),
@@ -261,7 +270,7 @@ def _union(options: tuple[Any, ...]) -> Form:
             return only.seal(value, depth)
         return first([_sealing(form, depth) for form in forms], value)
 
-    return Form(read, seal, is_optional)
+    return Form(read, seal, is_optional, only.scalar if only else None)
 
 
 def _list(item: Form) -> Form:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, Literal
 
@@ -78,3 +78,8 @@ class Message:
         """Keep an adapter's bytes for this message: each message is encoded once."""
         self._wire[key] = data
         return data
+
+
+def all_encoded(messages: Iterable[Message], key: Any) -> list[bytes | None]:
+    """Return what `Message.encoded` gives for each message, quicker: this is once per request."""
+    return [message._wire.get(key) for message in messages]

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import cache, partial
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from reprlib import recursive_repr
 from types import FunctionType, MemberDescriptorType
 from typing import Any, TypeVar, dataclass_transform
@@ -161,8 +161,10 @@ def _has_default(field: Field[Any]) -> bool:
 
 
 @cache
-def _compared(cls: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(cls) if field.compare)
+def _compared(cls: Any) -> Callable[[Any], Any]:
+    """Return what gives the compared fields as a tuple."""
+    names = [field.name for field in dataclasses.fields(cls) if field.compare]
+    return attrgetter(*names, *names[:1]) if names else lambda _: ()
 
 
 @cache
@@ -179,10 +181,8 @@ def _shown(cls: Any) -> tuple[str, ...]:
 def _equal(self: Any, other: Any) -> Any:
     if self.__class__ is not other.__class__:
         return NotImplemented
-    return self is other or all(
-        (mine := getattr(self, name)) is (its := getattr(other, name)) or mine == its
-        for name in _compared(self.__class__)
-    )
+    values = _compared(self.__class__)
+    return self is other or values(self) == values(other)
 
 
 def _hash(self: Any) -> int:

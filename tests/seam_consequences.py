@@ -39,7 +39,7 @@ def check_order(stage: Stage) -> None:
     for session in stage.eye.sessions:
         assert_balanced(session.events)
     assert [line for line in stage.lines if "'invariants'" in line] == []
-    assert stage.stray == []
+    assert stage.stray == [], stage.stray
     if stage.again is not None:
         assert (stage.again.text, stage.again.is_success) == ("Fine.", True)
     else:

@@ -9,7 +9,7 @@ import pytest
 from offline import offline, request_text
 
 from dsh_core import Approval, HarnessConfig, Layer, Text, ToolCall, Verdict, hookimpl, tool
-from dsh_core.builtin.dsml import MarkupError, read_calls, with_calls
+from dsh_core.builtin.dsml_markup import MarkupError, read_calls, with_calls
 from dsh_core.events import (
     AssistantMessage,
     Completed,

@@ -372,10 +372,22 @@ async def test_a_reporter_that_fails_disturbs_nobody() -> None:
 
 def test_a_hook_that_nobody_implements_costs_one_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = HookLab()
-    assert not lab.hooks.has(hookspecs.agent_stream_chunk)
+    lab.hooks.emit(hookspecs.agent_stream_chunk, agent=None, turn=1, step=1, chunk=None)  # type: ignore[arg-type]
     monkeypatch.setattr(lab.hooks, "_compile", None)  # calling it would raise
     lab.hooks.emit(hookspecs.agent_stream_chunk, agent=None, turn=1, step=1, chunk=None)  # type: ignore[arg-type]
     assert not lab.hooks.has(hookspecs.agent_stream_chunk)
+
+
+def test_what_is_implemented_is_known_as_plugins_come_and_go() -> None:
+    hook = spec("def", OnError.REPORT)
+    lab = HookLab(hook, a=Speaks("a", []))
+    assert hook.__name__ in lab.hooks.implemented
+
+    lab.hooks.unregister("a")
+    assert hook.__name__ not in lab.hooks.implemented
+
+    lab.hooks.register(Speaks("b", []), "b")
+    assert lab.hooks.has(hook)
 
 
 def test_some_plugins_or_one_can_be_told_alone() -> None:

@@ -6,7 +6,8 @@ from types import MappingProxyType
 import pytest
 from scripted_stage import asking, played, said
 
-from dsh_core.adapters.scripted import FACTORY, open_scripted
+from dsh_core.adapters.scripted import ScriptedModel, open_scripted
+from dsh_core.builtin.adapters import SCRIPTED
 from dsh_core.chunks import (
     BlockEnd,
 )
@@ -135,9 +136,10 @@ def test_a_script_file_that_does_not_fit_is_named_with_its_place(tmp_path, name,
 
 
 def test_the_factory_names_its_options():
-    assert FACTORY.name == "scripted"
-    assert FACTORY.open is open_scripted
-    assert "script" in FACTORY.options
+    assert SCRIPTED.name == "scripted"
+    provider = ProviderConfig("demo", "scripted", options={"replies": ["hi"]})
+    assert isinstance(SCRIPTED.open(provider), ScriptedModel)
+    assert "script" in SCRIPTED.options
 
 
 def test_importing_the_adapter_imports_nothing_heavy():

@@ -1,8 +1,19 @@
 """dsh itself: `Harness` from code, one agent per session, text through `agent_stream_chunk`."""
-import os
+import os, tempfile
+
+YAML = "providers:\n  bench: {adapter: openai_chat, base_url: %s, api_key: sk-bench, models: {bench: {}}}\nagents:\n  bench: {model: bench/bench}\n"
+
+
+def run(url):
+    """Return the command of `cold_cli`, its configuration in a file."""
+    path = os.path.join(tempfile.gettempdir(), f"dsh-bench-{os.getpid()}.yaml")
+    with open(path, "w") as f:
+        f.write(YAML % url)
+    return ["dsh", "run", "-c", path, "bench text_chunks=1"]
+
 
 META = dict(name="dsh", dist="dsh-core", venv="dsh", pip=["-e", os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")) + "[fast]"], python="3.11",
-            imports="from dsh_core import Harness, hookimpl, tool", cli=["dsh", "--help"])
+            imports="from dsh_core import Harness, hookimpl, tool", cli=["dsh", "--help"], cold_cli=run)
 
 
 def setup(base_url):

@@ -41,7 +41,7 @@ from dsh_core.adapters.scripted_expectation import last_message
 from dsh_core.adapters.scripted_reply import ScriptedReply, read_reply
 from dsh_core.chunks import Chunk
 from dsh_core.errors import ConfigError, LlmFailure
-from dsh_core.llm.adapter import AdapterFactory, ProviderConfig
+from dsh_core.llm.adapter import ProviderConfig
 from dsh_core.request import Request
 
 Answer: TypeAlias = str | Mapping[str, Any] | ScriptedReply | Iterable[Chunk] | AsyncIterable[Chunk]
@@ -192,12 +192,6 @@ def open_scripted(config: ProviderConfig) -> ScriptedModel:
 
 
 _SOURCES = ("replies", "script", "function")
-
-FACTORY = AdapterFactory(
-    "scripted",
-    open_scripted,
-    frozenset({*_SOURCES, "delay_seconds", "loop"}),
-)
 
 
 def _option(

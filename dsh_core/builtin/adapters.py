@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsh_core.llm.adapter import AdapterFactory
+from dsh_core.llm.adapter import AdapterFactory, LlmAdapter, ProviderConfig
 from dsh_core.marks import hookimpl
 
 if TYPE_CHECKING:
@@ -28,6 +28,17 @@ class ScriptedPlugin:
     @hookimpl
     def llm_register(self, harness: Harness) -> list[AdapterFactory]:
         """Offer `scripted`."""
-        from dsh_core.adapters.scripted import FACTORY
+        return [SCRIPTED]
 
-        return [FACTORY]
+
+def _open_scripted(provider: ProviderConfig) -> LlmAdapter:
+    from dsh_core.adapters.scripted import open_scripted  # few programs use it
+
+    return open_scripted(provider)
+
+
+SCRIPTED = AdapterFactory(
+    "scripted",
+    _open_scripted,
+    frozenset({"replies", "script", "function", "delay_seconds", "loop"}),
+)

@@ -65,7 +65,7 @@ class Limits:
         self.settings = settings
 
     @hookimpl
-    async def agent_turn_start(self, agent: Agent) -> None:
+    def agent_turn_start(self, agent: Agent) -> None:
         """Reset the meter and start the clock."""
         _stop_clock(agent)
         agent.tool_timeout_seconds = self.settings.tool_seconds
@@ -77,7 +77,7 @@ class Limits:
         self._warn(agent, meter)
 
     @hookimpl
-    async def agent_turn_end(self, agent: Agent) -> None:
+    def agent_turn_end(self, agent: Agent) -> None:
         """Stop the clock."""
         _stop_clock(agent)
 
@@ -138,6 +138,9 @@ def _stop_clock(agent: Agent) -> None:
         meter.timer.cancel()
 
 
+_SORTED = json.JSONEncoder(sort_keys=True)
+
+
 def _fold(session: Session, meter: _Meter) -> None:
     """Take the events into the meter that came since the last time."""
     events = session.events
@@ -162,6 +165,6 @@ def _count(meter: _Meter, name: str, arguments: str) -> None:
 def _canonical(arguments: str) -> str:
     """Return arguments with sorted keys, so that reordered ones compare equal."""
     try:
-        return json.dumps(json.loads(arguments or "{}"), sort_keys=True)
+        return _SORTED.encode(json.loads(arguments or "{}"))
     except (ValueError, RecursionError):
         return arguments

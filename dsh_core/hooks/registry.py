@@ -32,7 +32,12 @@ class HookRegistry:
     Args:
         rank: Plugin name → its place in the asked order; lower is asked first.
 
+    Attributes:
+        implemented: The names of the hooks that anybody implements, for a look per token.
+
     """
+
+    implemented: frozenset[str]
 
     def __init__(self, rank: Callable[[str], int]):
         self.manager: pluggy.PluginManager = Manager(PROJECT)
@@ -69,7 +74,7 @@ class HookRegistry:
         self.manager.add_hookspecs(_namespace(owner, new))
         self._specs[owner] = new
         self._modes.update(modes)
-        self._chains.clear()
+        self._changed()
 
     def spec(self, hook: str) -> Callable[..., Any] | None:
         """Return the function that declares a hook, a plugin's too; None = there is none."""
@@ -98,7 +103,7 @@ class HookRegistry:
                 )
         self.manager.register(plugin, name)
         self._plugins[name] = plugin
-        self._chains.clear()
+        self._changed()
 
     def unregister(self, name: str) -> None:
         """Take a plugin's implementations and specs away; running calls keep their chains."""
@@ -116,7 +121,12 @@ class HookRegistry:
             self.manager.add_hookspecs(_namespace(owner, specs))
         for name, plugin in self._plugins.items():
             self.manager.register(plugin, name)
+        self._changed()
+
+    def _changed(self) -> None:
         self._chains.clear()
+        callers = ((name, getattr(self.manager.hook, name)) for name in self._modes)
+        self.implemented = frozenset(name for name, hook in callers if hook.get_hookimpls())
 
     # ------------------------------------------------------------------------ chains
 
@@ -130,9 +140,8 @@ class HookRegistry:
         return chain if chain is not None else self._compile(name, self._modes[name])
 
     def has(self, spec: Callable[..., Any]) -> bool:
-        """Whether anybody implements the hook: one dictionary look-up, for hot paths."""
-        chain = self._chains.get(spec.__name__) or self._chain_of(spec)
-        return bool(chain.plain or chain.wrappers)
+        """Whether anybody implements the hook."""
+        return spec.__name__ in self.implemented
 
     def _policy(self, hook: str) -> OnError | None:
         """Return the failure policy of a hook; None = nobody declared it."""

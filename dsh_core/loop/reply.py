@@ -90,6 +90,7 @@ class Reply:
         number, step = turn.number, turn.step
         feed, append = attempt.assembler.feed, agent.session.append_chunk
         seen = hookspecs.agent_stream_chunk
+        name = seen.__name__
         is_first = True
         async with agent.harness.llm.stream(agent, attempt.request) as chunks:
             async for chunk in chunks:
@@ -100,7 +101,7 @@ class Reply:
                     is_first = False
                 logged = append(number, step, chunk)
                 feed(chunk)
-                if hooks.has(seen):
+                if name in hooks.implemented:
                     hooks.emit(seen, agent=agent, turn=number, step=step, chunk=logged)
                 if type(chunk) is Finish:
                     return chunk

@@ -39,6 +39,8 @@ from dsh_core.tagged import is_case
 
 D = TypeVar("D", bound=Tagged)
 
+_VALIDATE = hookspecs.session_validate.__name__
+_EVENT = hookspecs.session_event.__name__
 _MARKERS = frozenset({TurnStart, TurnEnd, StepStart, StepEnd})
 
 
@@ -180,10 +182,10 @@ class Session:
             chunk = self._plain(clean_chunk(chunk), Chunk)
         hooks = self.hooks
         event = Event(len(self._events), self._clock(), AssistantChunk(turn, step, chunk))
-        if hooks.has(hookspecs.session_validate):
+        if _VALIDATE in hooks.implemented:
             self._validate(event, is_owed=False)
         self._events.append(event)
-        if self._listeners or hooks.has(hookspecs.session_event):
+        if self._listeners or _EVENT in hooks.implemented:
             self._publish(event)
         return chunk
 
@@ -246,10 +248,10 @@ class Session:
         self._check_place(data)
         self._history.check(data)
         event = Event(len(self._events), self._clock(), data)
-        if self.hooks.has(hookspecs.session_validate):
+        if _VALIDATE in self.hooks.implemented:
             self._validate(event, is_owed=is_owed)
         self._commit(event)
-        if self._listeners or self.hooks.has(hookspecs.session_event):
+        if self._listeners or _EVENT in self.hooks.implemented:
             self._publish(event)
         return event
 

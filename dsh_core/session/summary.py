@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dsh_core.chunks import Usage
 from dsh_core.content import text_of
 from dsh_core.events import Event, TurnStart, UsageEvent, UserMessage
+from dsh_core.record import record
 from dsh_core.session.header import SessionHeader
 
 TITLE_CHARACTERS = 80
@@ -16,7 +16,7 @@ TITLE_CHARACTERS = 80
 NO_USAGE = Usage()
 
 
-@dataclass(frozen=True, slots=True)
+@record()
 class SessionSummary:
     """One row of a list of sessions.
 

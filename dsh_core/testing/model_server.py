@@ -33,6 +33,9 @@ from dsh_core.testing.exchange import Behaviour, ModelRequest, Response, Scripte
 from dsh_core.testing.provider_rules import problems_of
 
 HOST = "127.0.0.1"
+SERVER_TASK = "dsh-model-server"
+"""What the tasks that serve a connection are called."""
+
 COMPLETIONS = "/v1/chat/completions"
 MODELS = "/v1/models"
 MODEL_LIST = encode({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
@@ -205,6 +208,7 @@ class ModelServer:
         if self._server is None or task is None:  # accepted while the server was closing
             connection.abort()
             return
+        task.set_name(SERVER_TASK)
         self._connections[task] = connection
         try:
             while await self._exchange(connection):

@@ -24,7 +24,7 @@ def parse_arguments(raw: str) -> Mapping[str, Any]:
     if not raw.strip():
         return {}
     try:
-        value = json.loads(raw, parse_constant=_refuse_constant, parse_float=_number)
+        value = _DECODER.decode(raw)
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else "nested too deeply"
         raise BadArgumentsError(
@@ -48,6 +48,9 @@ def _number(text: str) -> float:
     if math.isinf(number):
         raise ValueError(f"{text[:20]} is too large a number")
     return number or 0.0  # a negative zero means nothing more
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_number)
 
 
 def _kind(value: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from dsh_core.adapters.openai_chat.calls import Calls
 from dsh_core.adapters.openai_chat.failures import Failures
 from dsh_core.adapters.sse import OverlongError
+from dsh_core.adapters.strict_json import parser
 from dsh_core.chunks import (
     BlockStart,
     Chunk,
@@ -79,9 +80,7 @@ class Reply:
     )
 
     def __init__(self, failures: Failures, request_id: str | None = None):
-        from pydantic_core import from_json
-
-        self._parse = from_json
+        self._parse = parser()
         self._failures = failures
         self._request_id = request_id
         self._next_block = 0
@@ -162,7 +161,7 @@ class Reply:
         return Finish("tool-calls" if self._calls else "stop", request_id=self._request_id)
 
     def _parse_leniently(self, payload: bytes) -> Any:
-        """Parse what pydantic refuses: lone surrogates, broken UTF-8. None where it is no JSON."""
+        """Parse what is not strict: lone surrogates, broken UTF-8. None where it is no JSON."""
         self._unclean = True
         try:
             return json.loads(payload.decode("utf-8", "replace"))

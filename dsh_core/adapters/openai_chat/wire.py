@@ -11,11 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from dsh_core.adapters.strict_json import parser
 from dsh_core.codec import clean_text
 from dsh_core.content import Block, Image, Reasoning, Text, ToolCall, ToolResult, text_of
 from dsh_core.errors import LlmFailure
 from dsh_core.llm.adapter import ModelConfig, ReasoningPolicy
-from dsh_core.messages import Message
+from dsh_core.messages import Message, all_encoded
+from dsh_core.record import record
 from dsh_core.request import Request, ToolSchema
 
 K = TypeVar("K")
@@ -39,6 +41,20 @@ class _WithCalls(bytes):
     ids: tuple[str, ...]
 
 
+@record(eq=False)
+class _Head:
+    """The beginning of a request, and what it was made from."""
+
+    asked: tuple[str, bool, tuple[ToolSchema, ...]]
+    parameters: Mapping[str, Any]
+    model: ModelConfig
+    data: bytes
+
+    def is_for(self, asked: object, parameters: Mapping[str, Any], model: ModelConfig) -> bool:
+        """Whether a request begins the same. Of parameters equality says too little: True is 1."""
+        return self.parameters is parameters and self.model is model and self.asked == asked
+
+
 class RequestEncoder:
     """Encodes the requests of one provider.
 
@@ -52,6 +68,7 @@ class RequestEncoder:
         self._include_usage = include_usage
         self._systems: dict[str, bytes] = {}
         self._tools: dict[int, tuple[ToolSchema, bytes]] = {}
+        self._last: _Head | None = None
 
     def encode(self, request: Request, model: ModelConfig) -> bytes:
         """Return the body of a request, UTF-8.
@@ -59,7 +76,12 @@ class RequestEncoder:
         Raises `LlmFailure` `INVALID_REQUEST` for parameters that are the adapter's own or no JSON.
         """
         key = _KEYS[model.reasoning]
-        parts = [message.encoded(key) or _keep(message, key) for message in request.messages]
+        parts = [
+            _keep(message, key) if data is None else data
+            for message, data in zip(
+                request.messages, all_encoded(request.messages, key), strict=True
+            )
+        ]
         if _WithCalls in set(map(type, parts)):
             ids = [call_id for part in parts if type(part) is _WithCalls for call_id in part.ids]
             if len(set(ids)) != len(ids) or "" in ids:
@@ -76,7 +98,15 @@ class RequestEncoder:
         return b",".join(parts)
 
     def _head(self, request: Request, model: ModelConfig) -> bytes:
-        """Return everything up to the first message."""
+        """Return everything up to the first message; mostly what it was last time."""
+        asked = (request.model_name, request.stream, request.tools)
+        last = self._last
+        if last is None or not last.is_for(asked, request.parameters, model):
+            data = self._make_head(request, model)
+            last = self._last = _Head(asked, request.parameters, model, data)
+        return last.data
+
+    def _make_head(self, request: Request, model: ModelConfig) -> bytes:
         given = {**model.parameters, **request.parameters}
         fields = {name: value for name, value in given.items() if value is not None}
         if own := _OWN_PARAMETERS & fields.keys():
@@ -245,16 +275,14 @@ def _safe_name(name: str) -> str:
 
 def _safe_arguments(raw: str) -> str:
     """Return arguments that a server can parse: the model's own text where it is a JSON object."""
-    from pydantic_core import from_json
-
     try:
-        return raw if isinstance(from_json(raw, allow_inf_nan=False), dict) else "{}"
-    except (TypeError, ValueError):  # TypeError: text with a lone surrogate is no text to pydantic
+        return raw if isinstance(parser()(raw), dict) else "{}"
+    except (TypeError, ValueError):
         return _mended_arguments(raw)
 
 
 def _mended_arguments(raw: str) -> str:
-    """Do the same for what pydantic refuses: lone surrogates are replaced, the rest is `{}`."""
+    """Do the same for what is not strict: lone surrogates are replaced, the rest is `{}`."""
     try:
         value = json.loads(raw, parse_constant=_refuse_constant)
         return clean_text(_ENCODER.encode(value)) if isinstance(value, dict) else "{}"
