@@ -95,7 +95,7 @@ class Compaction:
         The whole history of an agent measures as its next request does.
         """
         if agent is not None and messages and messages is agent.session.messages():
-            return await self._of(agent).compactor.meter.total()
+            return await self._of(agent).meter.total()
         if self._tokenizer is not None:
             return await self._tokenizer.count(messages)
         return await call_next()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from dsh_compaction.compactor import Compactor
+from dsh_compaction.events import CompactionEnd
+from dsh_compaction.meter import Meter
 from dsh_compaction.settings import Settings
 from dsh_core import Agent
 
@@ -18,28 +19,35 @@ class Automatic:
     """Watches one agent."""
 
     def __init__(self, agent: Agent, settings: Settings):
-        self.compactor = Compactor(agent, settings)
+        self.meter = Meter(agent)
         self._agent = agent
         self.settings = settings
         self._tired_turn: int | None = None
         self._overflowed: tuple[int, int] | None = None
         self._has_warned = False
 
+    async def compact(self, trigger: str, *, focus: str = "") -> CompactionEnd:
+        """Make room; `Compactor.run` says how."""
+        # Most conversations never need it, and importing it takes some milliseconds.
+        from dsh_compaction.compactor import Compactor
+
+        return await Compactor(self._agent, self.settings, self.meter).run(trigger, focus=focus)
+
     async def before_request(self) -> None:
         """Make room when the next request would reach the threshold.
 
         Where that does not get below it, the next turn is the next try: each costs a request.
         """
-        session, window = self._agent.session, self.compactor.window()
+        session, window = self._agent.session, self.meter.window
         if window is None:
             self._warn(len(session.messages()))
             return
         if self._tired_turn == session.open_turn:
             return
         threshold = self.settings.threshold * window
-        if await self.compactor.meter.total() < threshold:
+        if await self.meter.total() < threshold:
             return
-        end = await self.compactor.run("threshold")
+        end = await self.compact("threshold")
         if end.tokens_after >= threshold:
             self._tired_turn = session.open_turn
 
@@ -49,7 +57,7 @@ class Automatic:
             return False
         self._overflowed = (turn, step)
         generation = self._agent.session.generation
-        await self.compactor.run("overflow")
+        await self.compact("overflow")
         return self._agent.session.generation > generation
 
     def _warn(self, messages: int) -> None:

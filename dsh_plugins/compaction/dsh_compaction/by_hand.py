@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dsh_compaction.automatic import Automatic
 from dsh_compaction.errors import CompactionError
 from dsh_compaction.events import CompactionEnd
-from dsh_compaction.view import NAME
+from dsh_compaction.settings import NAME
 from dsh_core import Agent, AgentError, UserError
 
 
@@ -20,7 +20,7 @@ async def compact_with(agent: Agent, automatic: Automatic | None, focus: str) ->
             remedy="Switch the plugin on for it.",
         )
     async with agent.exclusive(NAME):
-        end = await automatic.compactor.run("request", focus=focus)
+        end = await automatic.compact("request", focus=focus)
     await agent.harness.sessions.settle(agent.session)
     if end.outcome == "failed":
         raise CompactionError(end.problem)

@@ -9,7 +9,7 @@ from dsh_compaction import hookspecs
 from dsh_compaction.choice import Choice, choose, tail_start
 from dsh_compaction.errors import CompactionError, TooLargeError
 from dsh_compaction.events import CompactionEnd, CompactionStart
-from dsh_compaction.meter import Meter
+from dsh_compaction.meter import Meter, window_of
 from dsh_compaction.outline import outline
 from dsh_compaction.pruning import prunable
 from dsh_compaction.settings import Settings
@@ -109,17 +109,10 @@ class Run:
 class Compactor:
     """Compacts the history of one agent."""
 
-    def __init__(self, agent: Agent, settings: Settings):
+    def __init__(self, agent: Agent, settings: Settings, meter: Meter):
         self.agent = agent
         self.settings = settings
-        self.meter = Meter(agent)
-
-    def window(self) -> int | None:
-        """Return the context window of the model in use, None where it is not configured."""
-        return self._window_of(self.meter.model or self.agent.options.model or "")
-
-    def _window_of(self, route: str) -> int | None:
-        return self.agent.harness.llm.model_config(route).context_window_tokens
+        self.meter = meter
 
     async def run(self, trigger: str, *, focus: str = "") -> CompactionEnd:
         """Make room inside the open turn, and return what came of it; the log says the same.
@@ -144,14 +137,15 @@ class Compactor:
         return end
 
     async def _begin(self, trigger: str, focus: str) -> Run:
-        window = self.window()
+        window = self.meter.window
         refused = (window or 0) if trigger == "overflow" else None
         view = await survey(self.agent, self.meter, refused=refused)
         run = Run(trigger, view, view.tokens, window, focus)
         if trigger != "request":
             run.keep = self.settings.retain * run.limit
             run.largest = KEPT_SHARE * self.settings.threshold * run.limit
-        largest = self._window_of(self.settings.model) if self.settings.model else window
+        model = self.settings.model
+        largest = window_of(self.agent, model) if model else window
         run.room = None if largest is None else ROOM_SHARE * largest
         return run
 

@@ -28,6 +28,11 @@ class Meter:
         self._seen = 0
         self.model: str | None = None
 
+    @property
+    def window(self) -> int | None:
+        """The context window of the model in use, None where it is not configured."""
+        return window_of(self._agent, self.model or self._agent.options.model or "")
+
     async def total(self) -> int:
         """Return about what the next request takes, system text and tools included."""
         agent = self._agent
@@ -85,6 +90,11 @@ class Meter:
                 if message.content is reply.content and tokens > 0:
                     self._base = Base(self._agent.session.generation, length, tokens)
                 return
+
+
+def window_of(agent: Agent, route: str) -> int | None:
+    """Return the context window of a model, None where it is not configured."""
+    return agent.harness.llm.model_config(route).context_window_tokens
 
 
 def last_header(events: Sequence[Event]) -> RequestHeader | None:

@@ -66,5 +66,7 @@ class Settings:
             )
 
 
+NAME = "compaction"
+
 MARKER_CHARACTERS = 500
 """Room for what is said in the place of the left out part, a path included."""

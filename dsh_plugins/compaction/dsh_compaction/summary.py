@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from dsh_compaction.errors import CompactionError, TooLargeError
 from dsh_compaction.events import CompactionProgress, CompactionRequest
-from dsh_compaction.settings import Settings
+from dsh_compaction.settings import NAME, Settings
 from dsh_compaction.span import Span
-from dsh_compaction.view import NAME
 from dsh_core import (
     Agent,
     BlockAssembler,

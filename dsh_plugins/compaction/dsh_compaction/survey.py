@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from dsh_compaction import hookspecs
+from dsh_compaction.events import CompactionPin
 from dsh_compaction.meter import Meter, fixed_tokens
-from dsh_compaction.pins import pinned_seqs
-from dsh_compaction.view import View, build
-from dsh_core import Agent, Message
+from dsh_compaction.view import View, build, request_seqs
+from dsh_core import Agent, Message, PluginError
 
 SCALES = (0.25, 4.0)
 """How far a provider's count may lie from the estimate; beyond it one of the two is wrong."""
@@ -52,3 +53,24 @@ async def _costs(agent: Agent, sources: Sequence[tuple[int, Message]]) -> list[i
         if index % MESSAGES_AT_ONCE == 0:
             await asyncio.sleep(0)
     return costs
+
+
+async def pinned_seqs(agent: Agent) -> frozenset[int]:
+    """Return the events whose messages stay: the requests, what was pinned, what plugins say."""
+    session = agent.session
+    pinned: set[int] = set()
+    for event in session.events:
+        if isinstance(event.data, CompactionPin):
+            change = pinned.add if event.data.is_pinned else pinned.discard
+            change(event.data.seq)
+    for plugin, answer in await agent.hooks.collect(hookspecs.compaction_pins, agent=agent):
+        if isinstance(answer, PluginError):
+            continue
+        if not isinstance(answer, (list, tuple, set, frozenset)) or not all(
+            isinstance(seq, int) for seq in answer
+        ):
+            text = f"answered with {answer!r}, not a list of event numbers"
+            agent.report_error(PluginError(plugin, "compaction_pins", text))
+            continue
+        pinned.update(answer)
+    return frozenset(pinned.union(request_seqs(session.message_sources(), session.events)))

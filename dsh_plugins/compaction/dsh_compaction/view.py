@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from dsh_compaction.settings import NAME
 from dsh_core import Event, Message, PluginSource, ToolCall, ToolResult
 from dsh_core.events import SteeringMessage, UserMessage
 
-NAME = "compaction"
 SUMMARY = PluginSource(NAME, "summary")
 MARKER = PluginSource(NAME, "marker")
 

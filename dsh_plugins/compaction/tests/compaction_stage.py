@@ -88,6 +88,10 @@ class Stage:
         self.agents: list[Agent] = []
 
     @property
+    def definition(self) -> AgentDefinition:
+        return AgentDefinition(model="m/model")
+
+    @property
     def agent(self) -> Agent:
         return self.agents[0] if self.agents else self.create()
 

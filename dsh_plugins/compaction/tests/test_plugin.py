@@ -89,6 +89,8 @@ def test_importing_it_is_light():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
     ).stdout.split()
     assert not {"pydantic", "tokenizers", "yaml", "httpx"}.intersection(output)
+    own = {name.partition(".")[2] for name in output if name.startswith("dsh_compaction.")}
+    assert not {"compactor", "summary", "view"} & own, "only what every conversation needs"
 
 
 def test_modules_below_the_plugin_know_no_pluggy():
