@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from offline import calling, offline
 
+from dsh_core.agents import Agent, StashKey
 from dsh_core.commands import SlashCommand
 from dsh_core.config.model import AgentDefinition, HarnessConfig, Layer
 from dsh_core.errors import AgentError, ConfigError, UserError
@@ -392,3 +393,24 @@ async def test_stopping_the_harness_stops_what_came_late_once() -> None:
     async with offline() as stage:
         await stage.harness.plugins.register(radio, "radio")
     assert radio.log == ["start", "stop with tools"]
+
+
+async def test_what_agents_stash_under_a_plugins_name_goes_after_it_stopped() -> None:
+    mine, own = StashKey[int]("it.mine"), StashKey[int]("item.own")
+    seen: list[bool] = []
+
+    class Keeps:
+        @hookimpl
+        async def agent_turn_start(self, agent: Agent) -> None:
+            agent.stash[mine] = agent.stash[own] = 1
+
+        @hookimpl
+        async def harness_stop(self, harness: Harness) -> None:
+            seen.extend(mine in agent.stash for agent in harness.agents.list())
+
+    async with offline("Hi.", plugin=Keeps()) as it:
+        await it.agent.run("Hi.")
+        await it.harness.plugins.unregister("it")
+
+        assert seen == [True]
+        assert (mine in it.agent.stash, own in it.agent.stash) == (False, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -12,7 +13,8 @@ class StashKey(Generic[T]):
     """A key of a `Stash`; the holder of the key object owns the value.
 
     Args:
-        owner: Name for messages, as in `files.observed`.
+        owner: Who holds the value and what it is, as in `files.observed`: what a plugin keeps
+            under its name goes when the plugin is taken out.
 
     """
 
@@ -45,6 +47,9 @@ class Stash:
     def __contains__(self, key: StashKey[Any]) -> bool:
         return key in self._values
 
+    def __iter__(self) -> Iterator[StashKey[Any]]:
+        return iter(self._values)
+
     def __len__(self) -> int:
         return len(self._values)
 
@@ -59,3 +64,9 @@ class Stash:
     def pop(self, key: StashKey[T], default: D) -> T | D:
         """Remove and return the value, or return `default`."""
         return cast("T | D", self._values.pop(key, default))
+
+    def remove_owner(self, owner: str) -> None:
+        """Remove the values whose key is named `owner` or `owner.…`."""
+        for key in [*self._values]:
+            if key.owner.partition(".")[0] == owner:
+                del self._values[key]

@@ -17,18 +17,21 @@ VERBS = {
     "list": "List plugins and their state (the default).",
     "info": "Tell about one plugin.",
     "new": "Begin a plugin of your own from the template.",
+    "check": "Find what is wrong with a plugin: in its code, its packaging, and in use.",
 }
+NAMES = {"check": "PATH|NAME"}
+"""What a verb takes; all others but `list` take a NAME."""
 
 
 def command(argv: Sequence[str], context: CliContext) -> int:
-    """List all plugins, tell about one, or begin a new one."""
-    parser = Parser(prog="dsh plugins", description="List plugins and their state, or begin one.")
+    """List all plugins, tell about one, begin one, or check one."""
+    parser = Parser(prog="dsh plugins", description="List plugins and their state, or work on one.")
     parser.add_argument("--json", action="store_true", help="print JSON")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     for verb, text in VERBS.items():
         one = verbs.add_parser(verb, help=text, description=text)
         if verb != "list":
-            one.add_argument("name", metavar="NAME")
+            one.add_argument("name", metavar=NAMES.get(verb, "NAME"))
         if verb == "new":
             one.add_argument("--into", metavar="DIR", default=".", help="where; else here")
         else:
@@ -37,6 +40,10 @@ def command(argv: Sequence[str], context: CliContext) -> int:
     match arguments.verb:
         case "new":
             return _new(arguments.name, context.cwd / arguments.into)
+        case "check":
+            from dsh_core.cli.plugins_check import check_plugins
+
+            return check_plugins(arguments.name, context, as_json=arguments.json)
         case "info":
             return _info(arguments.name, context, as_json=arguments.json)
         case _:

@@ -294,6 +294,8 @@ class Plugins:
         self._remove(name)
         for stop in stops:
             await stop(harness=harness)
+        for agent in harness.agents.list():
+            agent.stash.remove_owner(name)
 
     def _remove(self, name: str) -> None:
         for one in self._agents:
