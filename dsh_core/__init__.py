@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "dsh_core.agents": ("Agent AgentFactory AgentOptions Receipt Stash StashKey TurnResult"),
+    "dsh_core.agents.hiding": "hide_files is_hidden",
     "dsh_core.chunks": (
         "BlockAssembler BlockEnd BlockStart Chunk Finish ReasoningDelta TextDelta ToolCallDelta "
         "Usage UsageChunk"

@@ -5,6 +5,8 @@ from dsh_core.agents import Receipt as Receipt
 from dsh_core.agents import Stash as Stash
 from dsh_core.agents import StashKey as StashKey
 from dsh_core.agents import TurnResult as TurnResult
+from dsh_core.agents.hiding import hide_files as hide_files
+from dsh_core.agents.hiding import is_hidden as is_hidden
 from dsh_core.chunks import BlockAssembler as BlockAssembler
 from dsh_core.chunks import BlockEnd as BlockEnd
 from dsh_core.chunks import BlockStart as BlockStart

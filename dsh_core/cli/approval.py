@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 
@@ -31,13 +32,42 @@ class AskAtTerminal:
 
     @hookimpl
     async def approval_request(self, agent: Agent, request: ApprovalRequest) -> Approval:
-        """Show what would run and wait for y or n; anything else is no."""
+        """Show what would run and wait for an answer; what is no answer is a no, with that text."""
         async with self._turn:
             say("")
             # One line of JSON: line breaks inside an argument cannot scroll the rest away.
             shown = json.dumps(to_json(request.call.arguments), ensure_ascii=False)
             say(f"{request.call.name} {shown}")
-            say(f"{request.message} Allow? [y/N] ")
-            answer = await in_daemon_thread(sys.stdin.readline, "approval")
-        allowed = str(answer).strip().lower() in ("y", "yes")
-        return Approval(allowed, "" if allowed else "the user said no")
+            say(request.message)
+            _forget_typed()
+            say(_choices(request))
+            answer = str(await in_daemon_thread(sys.stdin.readline, "approval"))
+        return _approval(request, answer.strip())
+
+
+def _choices(request: ApprovalRequest) -> str:
+    if not request.offers:
+        return "Allow? y = yes, n = no, or write what to do instead [n] "
+    return (
+        f"Allow? y = once, s = {' and '.join(request.offers)} for this session, "
+        "p = the same for this project, n = no, or write what to do instead [n] "
+    )
+
+
+def _approval(request: ApprovalRequest, answer: str) -> Approval:
+    word = answer.lower()
+    if word in ("y", "yes"):
+        return Approval(True)
+    if request.offers and word in ("s", "p"):
+        return Approval(True, scope="session" if word == "s" else "project")
+    if word in ("", "n", "no"):
+        return Approval(False, "the user said no")
+    return Approval(False, f"the user said no: {answer}")
+
+
+def _forget_typed() -> None:
+    """Drop what was typed before the question was shown: it answers something else."""
+    with contextlib.suppress(OSError, ValueError, ImportError):
+        import termios
+
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -70,7 +70,7 @@ def find_files(
                 cancelled=cancelled,
             )
         )
-        found = _Counted(_matching(child, glob, folder))
+        found = _Counted(_matching(child, glob, folder, base, workspace))
         newest = heapq.nsmallest(settings.glob_limit_files, found)
         notes = end_notes(child, settings, has_results=bool(newest))
     names = [workspace.name_of(base.path / name) for _, name in newest]
@@ -103,11 +103,13 @@ class _Counted(Iterator[tuple[int, str]]):
         return item
 
 
-def _matching(child: Child, glob: Glob, folder: int) -> Iterator[tuple[int, str]]:
+def _matching(
+    child: Child, glob: Glob, folder: int, base: Target, workspace: Workspace
+) -> Iterator[tuple[int, str]]:
     """Yield files that match, each after its negated time of change in nanoseconds."""
     for record in child.records(b"\0"):
         name = os.fsdecode(record).removeprefix("./")
-        if not glob.matches(name):
+        if not glob.matches(name) or workspace.hides(base.path / name):
             continue
         try:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)

@@ -120,7 +120,7 @@ def find_lines(
             cancelled=cancelled,
         ) as child,
     ):
-        is_complete = _collect(child, matches, glob, place.name)
+        is_complete = _collect(child, matches, glob, place, workspace)
         with _located(pattern):
             notes = end_notes(
                 child, settings, has_results=matches.total > 0, is_complete=is_complete
@@ -219,7 +219,9 @@ def _opened_place(base: Target) -> Iterator[Place]:
                 yield Place(parent, base.path.parent, base.name, descriptor)
 
 
-def _collect(child: Child, matches: Matches, glob: Glob | None, name: str | None) -> bool:
+def _collect(
+    child: Child, matches: Matches, glob: Glob | None, place: Place, workspace: Workspace
+) -> bool:
     """Take the search's JSON lines; return whether it came to its end."""
     is_complete = False
     for record in child.records(b"\n"):
@@ -227,8 +229,9 @@ def _collect(child: Child, matches: Matches, glob: Glob | None, name: str | None
         data = message["data"]
         match message["type"]:
             case "begin":
-                path = name or os.fsdecode(_bytes_of(data["path"])).removeprefix("./")
-                if glob is None or glob.matches(path):
+                path = place.name or os.fsdecode(_bytes_of(data["path"])).removeprefix("./")
+                is_wanted = glob is None or glob.matches(path)
+                if is_wanted and not workspace.hides(place.root / path):
                     matches.begin(path)
             case "match":
                 starts = (part["start"] for part in data["submatches"])

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
-from dsh_core import Tool, ToolContext, ToolError, ToolOutput, tool
+from dsh_core import Tool, ToolContext, ToolError, ToolOutput, is_hidden, tool
 from dsh_files.edit import edit_file
 from dsh_files.failure import shown
 from dsh_files.glob import Search, find_files
@@ -145,7 +146,8 @@ class FileTools:
         )
 
     def _workspace(self, ctx: ToolContext) -> Workspace:
-        return Workspace(ctx.cwd, self._settings.allow, ctx.readable_roots)
+        hides = partial(is_hidden, ctx.agent)
+        return Workspace(ctx.cwd, self._settings.allow, ctx.readable_roots, hides)
 
     def _target(self, ctx: ToolContext, written: str, kind: Literal["read", "write"]) -> Target:
         """Resolve a path and hold it against what policy judged: a link may have moved since."""

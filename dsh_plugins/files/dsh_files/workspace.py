@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,11 +66,13 @@ class Workspace:
         cwd: Relative paths are relative to it; it may be read and written.
         allow: More folders to read and write, as the settings name them.
         readable_roots: More folders to read.
+        hides: Whether a file that a search finds must be left out.
     """
 
     cwd: Path
     allow: tuple[str, ...] = ()
     readable_roots: tuple[Path, ...] = ()
+    hides: Callable[[Path], bool] = lambda path: False
 
     def readable(self, written: str) -> Target:
         """Resolve a path to read. Raises `FS_OUTSIDE_WORKSPACE`."""

@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from dsh_core import hide_files
+
 
 def put(path, *, age_seconds=0):
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,3 +145,10 @@ def test_many_files_take_little_time(searching, workspace):
     begin = time.monotonic()
     assert "of 5,000 files" in searching.glob("**/*.txt")
     assert time.monotonic() - begin < 5
+
+
+def test_what_policy_hides_is_not_listed(searching, workspace):
+    put(workspace / "a.py")
+    put(workspace / "secrets/b.py")
+    hide_files(searching.agent, lambda path: "secrets" in path.parts)
+    assert searching.glob("*.py") == "a.py"

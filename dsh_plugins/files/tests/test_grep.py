@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from dsh_core import hide_files
 from dsh_files.grep import Matches, excerpt
 from dsh_files.settings import Settings
 
@@ -299,3 +300,11 @@ def test_matches_kept_are_bounded_whatever_the_order_of_files():
         assert sum(len(file.lines) for file in matches.files) <= 10
     assert matches.total == 500
     assert matches.files[0].path == "a"
+
+
+def test_what_policy_hides_is_not_searched(searching, workspace):
+    (workspace / "secrets").mkdir()
+    (workspace / "a.txt").write_text("key = 1\n")
+    (workspace / "secrets/b.txt").write_text("key = 2\n")
+    hide_files(searching.agent, lambda path: path == workspace / "secrets/b.txt")
+    assert searching.grep("key") == "Found 1 match in 1 file.\n\na.txt:\n  Line 1: key = 1"

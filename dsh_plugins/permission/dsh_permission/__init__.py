@@ -42,6 +42,11 @@ class Permission:
         self._guard.start(harness)
 
     @hookimpl
+    def agent_created(self, agent: Agent) -> None:
+        """Let searches leave out what must not be read."""
+        self._guard.hide_files(agent)
+
+    @hookimpl
     async def tool_effects(self, agent: Agent, call: Call) -> Sequence[Effect] | None:
         """Say what a shell command would do."""
         return await self._guard.effects(agent, call)

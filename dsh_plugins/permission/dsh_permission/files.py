@@ -101,11 +101,26 @@ class FileJudge:
             return self._write_problem(place)
         return None
 
-    def _write_problem(self, place: Place) -> str | None:
+    def protected(self, word: Word, scope: Scope) -> str | None:
+        """Return why writing what a word names always asks, as far as its names are known."""
+        values = word.values(scope) or ()
+        for place in self._all_places(values, scope) or ():
+            problem = self._protected_problem(place)
+            if problem is not None:
+                return problem
+        return None
+
+    def _protected_problem(self, place: Place) -> str | None:
         for name in place.names:
             protected = protected_part(name, self._policy.protected)
             if protected is not None:
                 return f"{protected} is protected: programs obey it without asking"
+        return None
+
+    def _write_problem(self, place: Place) -> str | None:
+        protected = self._protected_problem(place)
+        if protected is not None:
+            return protected
         if place.links > 1:
             return f"{place.resolved} has {place.links} names, of which others may be elsewhere"
         return None

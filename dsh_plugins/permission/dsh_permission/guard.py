@@ -19,6 +19,7 @@ from dsh_core import (
     StashKey,
     UserError,
     Verdict,
+    hide_files,
 )
 from dsh_permission.actions import Action
 from dsh_permission.effects import effects_of
@@ -111,6 +112,11 @@ class Guard:
                         where=rule.where or f"plugins.permission.{name}",
                         remedy=f"Correct or remove it.{hint}",
                     )
+
+    def hide_files(self, agent: Agent) -> None:
+        """Hide from the agent's searches what rules deny to read."""
+        if any(rule.kind == "read" for rule in self._rules.deny):
+            hide_files(agent, self._policy(str(_workspace(agent)), ()).hides)
 
     # ----------------------------------------------------------------------------- calls
 

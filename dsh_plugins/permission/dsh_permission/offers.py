@@ -39,7 +39,7 @@ _ARITY: Mapping[str, int] = {
     **dict.fromkeys(
         names(
             "pytest ruff mypy black isort flake8 pylint eslint prettier tsc jest vitest rustc "
-            "gofmt golangci-lint shellcheck shfmt pre-commit mkdir touch tee"
+            "gofmt golangci-lint shellcheck shfmt pre-commit"
         ),
         1,
     ),

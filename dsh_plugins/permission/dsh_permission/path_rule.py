@@ -91,7 +91,7 @@ def _compiled(text: str, root: str | None) -> PathPattern:
         re.compile(_regex(text.rstrip("/")), re.DOTALL),
         re.compile(_regex(folded(wide)) + r"(?:/.*)?", re.DOTALL),
         root,
-        _identity(text) if is_literal else None,
+        identity_of(text) if is_literal else None,
     )
 
 
@@ -101,7 +101,7 @@ def _bare(name: str, root: str) -> PathPattern:
         re.compile(any_folder + _regex(name), re.DOTALL),
         re.compile(rf"(?:.*/)?{_regex(folded(name))}(?:/.*)?", re.DOTALL),
         root,
-        _identity(f"{root}/{name}") if not set("*?") & set(name) else None,
+        identity_of(f"{root}/{name}") if not set("*?") & set(name) else None,
     )
 
 
@@ -115,7 +115,8 @@ def _without_dots(text: str) -> str:
     return "/".join(parts)
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def identity_of(path: str) -> tuple[int, int] | None:
+    """Return device and inode of what a path leads to, None for nothing."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from dsh_core import Decision
 from dsh_permission.command_rule import Match
-from dsh_permission.path_rule import PathPattern, compile_pattern
-from dsh_permission.paths import Place
+from dsh_permission.path_rule import PathPattern, compile_pattern, identity_of
+from dsh_permission.paths import Place, folded
 from dsh_permission.rule import Rule, covers_server_tool, fold_tool
 from dsh_permission.shell.tree import Word
 from dsh_permission.web import covers
@@ -120,9 +120,21 @@ class Policy:
             if rule.spec is None or self._pattern(rule).may_be_below(place)
         ]
 
-    def denies_reading(self, place: Place) -> bool:
-        """Whether a file may not be read."""
-        return any(decision == "deny" for decision, _ in self.limits_place("read", place, "read"))
+    def hides(self, path: Path) -> bool:
+        """Whether a file that a search found, on a path without links, may not be read."""
+        found: tuple[int, int] | None = None
+        text = folded(str(path))
+        for decision, rule in self.limits("read", "read"):
+            if decision != "deny":
+                continue
+            pattern = self._pattern(rule)
+            if rule.spec is None or pattern.wide.fullmatch(text):
+                return True
+            if pattern.identity is not None:
+                found = found or identity_of(str(path))
+                if found == pattern.identity:
+                    return True
+        return False
 
     def _is_about(self, rule: Rule, kind: str, tool: str, *, strict: bool) -> bool:
         if rule.kind not in _FILES:

@@ -154,8 +154,22 @@ class RunJudge:
             danger = _danger(run)
             if danger is not None and not _names_all(rule, run):
                 return Finding("ask", run.text, f"{danger}, which {rule.text} does not cover")
+            protected = None if _names_all(rule, run) else self._protected(run)
+            if protected is not None:
+                return Finding("ask", run.text, protected)
             return Finding("allow", run.text, "a rule allows it", rule)
         return self._built_in(run)
+
+    def _protected(self, run: Run) -> str | None:
+        """Return which protected name a command would change under a rule that does not say so."""
+        for inner in run.inner:
+            if isinstance(inner, Run) and (found := self._protected(inner)):
+                return found
+        for word in run.use.writes:
+            found = self._files.protected(word, run.scope)
+            if found is not None:
+                return found
+        return None
 
     def _built_in(self, run: Run) -> Finding:
         if run.transparent:

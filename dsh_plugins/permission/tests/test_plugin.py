@@ -297,6 +297,24 @@ async def test_a_tool_that_only_reads_needs_no_rule_and_another_one_does(
     assert results(it) == ["noon", "ordered"]
 
 
+async def test_searches_leave_out_what_must_not_be_read(dsh_offline: Offline) -> None:
+    config = HarnessConfig(autoload=False, plugins={"files": {}})
+    replies = [calling("grep", pattern="key"), calling("glob", pattern="*"),
+               calling("read", file_path="secrets/b"), "Done."]  # fmt: skip
+    plugin = guarded(deny=["Read(secrets/**)", "Read(.env)"])
+    async with dsh_offline(*replies, plugin=plugin, config=config) as it:
+        for name in ("a", "secrets/b", ".env"):
+            path = Path(it.agent.cwd) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("key")
+        await it.agent.run("Go.")
+
+    grep, glob, read = results(it)
+    assert grep.startswith("Found 1 match in 1 file.\n\na:")
+    assert glob == "a"
+    assert read.startswith("denied: the rule Read(secrets/**) denies")
+
+
 # ------------------------------------------------------------------------- configuration
 
 
