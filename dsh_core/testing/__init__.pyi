@@ -1,5 +1,10 @@
 from dsh_core.adapters.scripted import ScriptedModel as ScriptedModel
 from dsh_core.testing import behaviours as behaviours
+from dsh_core.testing.contracts import AdapterContract as AdapterContract
+from dsh_core.testing.contracts import CommandContract as CommandContract
+from dsh_core.testing.contracts import PolicyContract as PolicyContract
+from dsh_core.testing.contracts import StoreContract as StoreContract
+from dsh_core.testing.contracts import ToolContract as ToolContract
 from dsh_core.testing.log import assert_balanced as assert_balanced
 from dsh_core.testing.log_text import render_log as render_log
 from dsh_core.testing.model_server import ModelServer as ModelServer
@@ -7,3 +12,6 @@ from dsh_core.testing.offline import OfflineHarness as OfflineHarness
 from dsh_core.testing.offline import calling as calling
 from dsh_core.testing.offline import offline_harness as offline_harness
 from dsh_core.testing.offline import request_text as request_text
+from dsh_core.testing.replay import ReplayModel as ReplayModel
+from dsh_core.testing.replay import assert_replays as assert_replays
+from dsh_core.testing.replay import log_snapshot as log_snapshot
