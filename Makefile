@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PROJECTS := pyproject.toml tests/requirements.txt $(wildcard dsh_plugins/*/pyproject.toml)
 
-.PHONY: bench help setup demo test check format docs wheels pluggy16 live fuzz clean
+.PHONY: bench help setup demo test check format docs wheels pluggy16 live fuzz crash clean
 .DEFAULT_GOAL := help
 
 help: ## List the verbs
@@ -44,6 +44,9 @@ wheels: $(STAMP) ## Build every distribution, install each alone and drive it
 
 pluggy16: $(STAMP) ## Run the hook tests on the oldest supported pluggy
 	$(BIN)/python tests/oldest_pluggy.py
+
+crash: $(STAMP) ## Kill dsh 200 times for each store and see that its sessions survive
+	CRASH_KILLS=200 $(BIN)/python -m pytest -n auto dsh_plugins/persistence/tests/test_crash.py
 
 live: $(STAMP) ## Drive dsh against a small real model; compiles llama.cpp once
 	@$(BIN)/python tests/live.py

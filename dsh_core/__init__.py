@@ -52,7 +52,7 @@ _HOMES = {
     "dsh_core.secrets": "Secrets",
     "dsh_core.session": (
         "Session SessionHeader SessionLock SessionPage SessionSummary Store StoredSession "
-        "SummaryFold summarise"
+        "SummaryFold closers summarise"
     ),
     "dsh_core.tools": "Tool ToolContext tool",
 }

@@ -100,6 +100,7 @@ from dsh_core.session import SessionSummary as SessionSummary
 from dsh_core.session import Store as Store
 from dsh_core.session import StoredSession as StoredSession
 from dsh_core.session import SummaryFold as SummaryFold
+from dsh_core.session import closers as closers
 from dsh_core.session import summarise as summarise
 from dsh_core.tools import Tool as Tool
 from dsh_core.tools import ToolContext as ToolContext

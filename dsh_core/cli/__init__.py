@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dsh_core.cli.main import EXIT_USAGE as EXIT_USAGE
     from dsh_core.cli.main import Parser as Parser
     from dsh_core.cli.main import UsageError as UsageError
+    from dsh_core.cli.screen import printable as printable
 
 _HOMES = {
     "CliContext": "dsh_core.cli.context",
@@ -26,6 +27,7 @@ _HOMES = {
     "EXIT_USAGE": "dsh_core.cli.main",
     "Parser": "dsh_core.cli.main",
     "UsageError": "dsh_core.cli.main",
+    "printable": "dsh_core.cli.screen",
     "say": "dsh_core.cli.context",
     "show": "dsh_core.cli.context",
 }

@@ -61,12 +61,7 @@ class Sessions:
         `is_announced=False` leaves `session_created` to the caller. Raises `SessionError` when a
         live session has the id, `UserError` for an id that no file could have.
         """
-        session_id = session_id or new_session_id()
-        if not _ID.fullmatch(session_id):
-            raise UserError(
-                f"{session_id!r} cannot be a session id",
-                remedy="Use up to 128 letters, digits, `.`, `_` and `-`.",
-            )
+        session_id = checked_id(session_id or new_session_id())
         if session_id in self._live:
             raise SessionError(f"session {session_id!r} is live already")
         header = header or SessionHeader(
@@ -105,13 +100,13 @@ class Sessions:
         """Return header and events of a fork, up to and including `at_turn`; makes nothing live.
 
         Works on live and stored sessions; the parent is not touched. Raises `UserError` when
-        there is no such session, or no completed turn of that number.
+        there is no such session, or no completed turn of that number, or the id cannot be one.
         """
         header, events = await self._source(session_id)
         seed = until_turn(events, at_turn, session_id)
         child = replace(
             header,
-            id=new_id or new_session_id(),
+            id=checked_id(new_id or new_session_id()),
             created_at=time.time(),
             parent=session_id,
             seed_length=len(seed),
@@ -162,6 +157,16 @@ def until_turn(events: Sequence[Event], at_turn: int | None, session_id: str) ->
         f"session {session_id!r} has no completed turn {at_turn}",
         remedy="Fork at the number of a turn that has ended.",
     )
+
+
+def checked_id(session_id: str) -> str:
+    """Return an id that can be a file's name. Raises `UserError` for others."""
+    if not _ID.fullmatch(session_id):
+        raise UserError(
+            f"{session_id!r} cannot be a session id",
+            remedy="Use up to 128 letters, digits, `.`, `_` and `-`.",
+        )
+    return session_id
 
 
 def new_session_id() -> str:

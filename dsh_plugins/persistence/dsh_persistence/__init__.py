@@ -30,7 +30,7 @@ class Persistence:
     async def session_store(self, harness: Harness) -> Store:
         """Answer with the store that the settings name."""
         if self._store is None:
-            self._store = open_store(self._settings, harness)
+            self._store = open_store(self._settings, harness.secrets)
         return self._store
 
     @hookimpl

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dsh_core import Event, SessionHeader, SessionLock, SessionPage, StoredSession
+from dsh_persistence.mending import Repair
 
 
 class SessionStore(ABC):
@@ -50,6 +52,13 @@ class SessionStore(ABC):
         """Forget a session and all that is kept for it. Raises `NoSessionError`, `InUseError`."""
 
     @abstractmethod
+    async def repair(self, session_id: str) -> Repair:
+        """Save what can be read of a damaged session; the damaged one is kept beside it.
+
+        Raises `NoSessionError`, `InUseError`, `NewerFormatError`.
+        """
+
+    @abstractmethod
     async def lock(self, session_id: str) -> SessionLock:
         """Become the one writer. Raises `InUseError` naming the owner when there is another."""
 
@@ -64,3 +73,16 @@ class SessionStore(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Give back all locks and files. Safe to call again; a later use opens them anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lock as it is handed out."""
+
+    store: SessionStore
+    session_id: str
+    owner: object
+
+    async def release(self) -> None:
+        """Give the lock back. Safe to call again."""
+        await self.store.give_back(self.session_id, self.owner)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dsh_core import UserError
+from dsh_core import Event, UserError
 
 _REMEDIES = {
     errno.ENOSPC: "Free some space on the disk; writing is tried again.",
@@ -61,6 +61,26 @@ def taken(session_id: str, where: str) -> TakenError:
         where=where,
         remedy="Give the new one another id, or resume the stored one.",
     )
+
+
+def bad_cursor(cursor: str) -> StoreError:
+    """Return the error for a cursor that no page gave."""
+    return StoreError(
+        f"{cursor!r} is no place in a list of sessions", remedy="Use the cursor of a page."
+    )
+
+
+def following(events: Sequence[Event], count: int) -> Sequence[Event]:
+    """Return the events that come after `count` stored ones. Raises `StoreError` for a gap."""
+    if not events:
+        return ()
+    first = events[0].seq
+    if first > count:
+        raise StoreError(
+            f"event {first} cannot be stored: events from {count} on are missing before it",
+            remedy="This is a fault in dsh; please report it.",
+        )
+    return events[count - first :] if first < count else events
 
 
 @contextmanager

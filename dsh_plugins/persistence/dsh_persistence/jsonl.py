@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dsh_core import Event, SessionHeader, SessionPage, StoredSession
-from dsh_persistence.contract import SessionStore
+from dsh_persistence.contract import Held, SessionStore
 from dsh_persistence.disk import Disk
 from dsh_persistence.listing import page_of
+from dsh_persistence.mending import Repair
 from dsh_persistence.migrations import Migrations
 from dsh_persistence.owner import Ownership
 from dsh_persistence.redaction import Scrub, as_it_is
 from dsh_persistence.session_file import Sync, Ways
 from dsh_persistence.session_files import SessionFiles
 from dsh_persistence.worker import Worker
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A lock as it is handed out."""
-
-    store: SessionStore
-    session_id: str
-    owner: object
-
-    async def release(self) -> None:
-        """Give the lock back. Safe to call again."""
-        await self.store.give_back(self.session_id, self.owner)
 
 
 class JsonlStore(SessionStore):
@@ -85,6 +72,10 @@ class JsonlStore(SessionStore):
         """Remove a session's files."""
         await self._writer.run(self._files.delete, session_id)
 
+    async def repair(self, session_id: str) -> Repair:
+        """Write a damaged file anew; as it was it is kept beside it."""
+        return await self._writer.run(self._files.repair, session_id)
+
     async def lock(self, session_id: str) -> Held:
         """Become the one writer."""
         taking = asyncio.ensure_future(self._writer.run(self._files.own, session_id))
@@ -98,7 +89,7 @@ class JsonlStore(SessionStore):
     def _regret(self, session_id: str, taken: asyncio.Future[Ownership]) -> None:
         """Give back a lock that nobody waited for."""
         if not taken.cancelled() and taken.exception() is None:
-            self._files.disown(session_id, taken.result())
+            self._writer.submit(self._files.disown, session_id, taken.result())
 
     def owner(self, session_id: str) -> Ownership | None:
         """Return the lock that this store has of a session."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dsh_core import Event, HarnessError, SessionHeader, SessionPage, SessionSummary, SummaryFold
-from dsh_persistence.failures import DamageError, NewerFormatError, StoreError
+from dsh_persistence.failures import DamageError, NewerFormatError, StoreError, bad_cursor
 from dsh_persistence.lines import MARK_START, LineError, parse, summary_of_mark
 from dsh_persistence.migrations import Migrations
 from dsh_persistence.places import SUFFIX, project_folder, project_folders
-from dsh_persistence.reading import read_header
+from dsh_persistence.reading import read_header, read_session
 
 TAIL_BYTES = 65_536
 """Read from the end of a file to find its last mark: more than a turn without long outputs."""
@@ -54,16 +54,16 @@ def _parsed(cursor: str) -> tuple[int, str]:
     try:
         return int(modified), session_id
     except ValueError:
-        raise StoreError(
-            f"{cursor!r} is no place in a list of sessions", remedy="Use the cursor of a page."
-        ) from None
+        raise bad_cursor(cursor) from None
 
 
 def _row(path: Path, modified: int, migrations: Migrations) -> SessionSummary:
     """Return what is known of a session; one that cannot be read says why."""
     updated_at = modified / 1e9
     try:
-        header = read_header(path, migrations)
+        header, version = read_header(path, migrations)
+        if version != migrations.current:
+            return read_session(path, migrations).fold.summary(header, updated_at)
         with path.open("rb") as file:
             return _fold(file).summary(header, updated_at)
     except (DamageError, NewerFormatError, StoreError) as error:

@@ -71,24 +71,24 @@ def read_session(path: Path, migrations: Migrations) -> Reading:
         return _Reader(path, file, migrations).read()
 
 
-def read_header(path: Path, migrations: Migrations) -> SessionHeader:
-    """Read the first line only. Raises as `read_session` does."""
+def read_header(path: Path, migrations: Migrations) -> tuple[SessionHeader, int]:
+    """Read the first line only, and the version it has. Raises as `read_session` does."""
     with reading(path), path.open("rb") as file:
         reader = _Reader(path, file, migrations)
         reader.read_header()
-        return reader.header
+        return reader.header, reader.version
 
 
 class _Reader:
     """Goes through one file, line by line."""
 
     header: SessionHeader
+    version: int = 0
 
     def __init__(self, path: Path, file: BinaryIO, migrations: Migrations):
         self._path = path
         self._file = file
         self._migrations = migrations
-        self._version = 0
         self._events: list[Event] = []
         self._fold = SummaryFold()
         self._number = 0
@@ -111,7 +111,7 @@ class _Reader:
             self._has_newline = line.endswith(b"\n")
         return Reading(
             self.header,
-            self._version,
+            self.version,
             tuple(self._events),
             len(self._events),
             self._fold,
@@ -128,8 +128,8 @@ class _Reader:
             if not line:
                 raise LineError("the file is empty")
             value = parse(line.removeprefix(BOM))
-            self._version = self._migrations.version_of(value, str(self._path))
-            self.header = header_of(self._migrations.header(value, self._version))
+            self.version = self._migrations.version_of(value, str(self._path))
+            self.header = header_of(self._migrations.header(value, self.version))
         except LineError as error:
             raise self._damage(error, 1) from None
         if self._path.stem != self.header.id:
@@ -146,8 +146,8 @@ class _Reader:
 
     def _take(self, line: bytes) -> None:
         value = parse(line)
-        if self._version != self._migrations.current:
-            value = self._migrations.line(value, self._version)
+        if self.version != self._migrations.current:
+            value = self._migrations.line(value, self.version)
         if value.get("type") == MARK:
             self._fold = fold_of(value, len(self._events))
             self._has_mark = True

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from dsh_core import Event, SessionHeader
 from dsh_persistence.disk import make_folders
-from dsh_persistence.failures import NoSessionError, StoreError, storing, taken
+from dsh_persistence.failures import NoSessionError, following, storing, taken
+from dsh_persistence.mending import Repair
 from dsh_persistence.migrations import Migrations
 from dsh_persistence.owner import Ownership, in_use, signature
 from dsh_persistence.places import SUFFIX, find, project_folder
 from dsh_persistence.reading import Reading, read_session, stamp_of
+from dsh_persistence.repair import repair_file
 from dsh_persistence.session_file import SessionFile, Ways
 from dsh_persistence.upgrade import upgrade
 
@@ -49,10 +51,10 @@ class SessionFiles:
             if file is None:
                 if not events:
                     return
-                file = self._create(path, header, _after(events, 0))
+                file = self._create(path, header, following(events, 0))
                 events = ()
             try:
-                file.append(_after(events, file.count), flush=flush)
+                file.append(following(events, file.count), flush=flush)
             except OSError:
                 self._give_up(header.id, file)
                 raise
@@ -174,20 +176,15 @@ class SessionFiles:
         finally:
             self.disown(session_id, owner)
 
+    def repair(self, session_id: str) -> Repair:
+        """Write a damaged file anew."""
+        owner = self.own(session_id)
+        try:
+            return repair_file(self._ways, find(self._root, session_id), self._migrations)
+        finally:
+            self.disown(session_id, owner)
+
     def close(self) -> None:
         """Close all files and give back all locks."""
         for session_id, owner in [*self._owned.items()]:
             self.disown(session_id, owner)
-
-
-def _after(events: Sequence[Event], count: int) -> Sequence[Event]:
-    """Return the events that follow the `count` stored ones."""
-    if not events:
-        return ()
-    first = events[0].seq
-    if first > count:
-        raise StoreError(
-            f"event {first} cannot be stored: events from {count} on are missing before it",
-            remedy="This is a fault in dsh; please report it.",
-        )
-    return events[count - first :] if first < count else events

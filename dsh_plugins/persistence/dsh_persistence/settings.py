@@ -10,6 +10,14 @@ from typing import Literal
 class Settings:
     """Where sessions are kept, and how soon and how safely."""
 
+    backend: Literal["jsonl", "sql"] = "jsonl"
+    """`jsonl`: text files, which every tool reads. `sql`: a database, for very many sessions or for
+    several machines; needs `dsh-persistence[sql]`."""
+
+    url: str = ""
+    """Of the database, as SQLAlchemy takes it: `postgresql+psycopg://USER:PASSWORD@HOST/NAME`.
+    Empty: an SQLite file in `folder`."""
+
     folder: str = ""
     """Where sessions are kept; `~` works. Empty: the user's data folder of dsh, so that no session
     is committed with a project."""

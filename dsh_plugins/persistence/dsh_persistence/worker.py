@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -23,10 +23,13 @@ class Worker:
 
         One that began runs to its end, also when the caller is cancelled.
         """
+        return await asyncio.wrap_future(self.submit(function, *args, **kwargs))
+
+    def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Do the same without waiting."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix=self._name)
-        done = self._thread.submit(function, *args, **kwargs)
-        return await asyncio.wrap_future(done)
+        return self._thread.submit(function, *args, **kwargs)
 
     def stop(self) -> None:
         """End the thread when it has done what it was given. A later `run` starts another."""

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from dsh_core import (
     Event,
     EventData,
+    Secrets,
     SessionHeader,
     Text,
     TextDelta,
@@ -34,7 +43,7 @@ from dsh_core.events import (
 from dsh_persistence import Persistence
 from dsh_persistence.contract import SessionStore
 from dsh_persistence.disk import Disk
-from dsh_persistence.jsonl import JsonlStore
+from dsh_persistence.stores import open_store
 
 START = 1_796_000_000.0
 
@@ -83,16 +92,93 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "sessions"
 
 
+def _postgresql_programs() -> Path | None:
+    """Debian keeps the programs of the server off the PATH."""
+    found = shutil.which("initdb")
+    folders = [Path(found).resolve().parent] if found else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "postgres").exists()), None)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The address of a server of our own, without a database: it is filled in with `%s`."""
+    programs = _postgresql_programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    folder = Path(tempfile.mkdtemp(prefix="dsh-pg-"))
+    options: dict[str, Any] = {"cwd": folder, "stdin": subprocess.DEVNULL}
+    if os.geteuid() == 0:  # it refuses to run as root
+        shutil.chown(folder, "nobody")
+        options |= {"user": "nobody", "group": "nogroup", "extra_groups": []}
+    data = folder / "data"
+    try:
+        initdb = [programs / "initdb", "-D", data, "-U", "dsh", "-A", "trust", "-E", "UTF8", "-N"]
+        subprocess.run(initdb, check=True, capture_output=True, **options)
+        quick = ["-c", "listen_addresses=", "-c", "fsync=off", "-k", str(folder)]
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(
+                [programs / "postgres", "-D", data, *quick], stdout=log, stderr=log, **options
+            )
+            try:
+                _await_server(folder, server)
+                yield f"postgresql+psycopg://dsh@/%s?host={folder}"
+            finally:
+                server.send_signal(signal.SIGINT)
+                server.wait(30)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _await_server(folder: Path, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert server.poll() is None, (folder / "log").read_text()
+        try:
+            psycopg.connect(f"host={folder} user=dsh dbname=postgres").close()
+        except psycopg.OperationalError:
+            time.sleep(0.05)
+            continue
+        return
+    raise AssertionError((folder / "log").read_text())
+
+
+_databases = itertools.count()
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> str:
+    """The address of an empty PostgreSQL database of the test's own."""
+    address = str(request.getfixturevalue("postgresql"))
+    name = f"test_{next(_databases)}"
+    folder = address.partition("host=")[2]
+    with psycopg.connect(f"host={folder} user=dsh dbname=postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return address % name
+
+
 NewStore = Callable[[], SessionStore]
 
 
-@pytest.fixture(params=["jsonl"])
-async def new_store(request: pytest.FixtureRequest, root: Path) -> AsyncIterator[NewStore]:
-    """Makes stores of one kind on one place, as several processes would."""
+@pytest.fixture(params=["jsonl", "sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, root: Path) -> dict[str, str]:
+    """Settings that name a place of each kind."""
+    match request.param:
+        case "sqlite":
+            return {"backend": "sql", "folder": str(root)}
+        case "postgresql":
+            return {"backend": "sql", "url": str(request.getfixturevalue("database"))}
+        case _:
+            return {"backend": "jsonl", "folder": str(root)}
+
+
+@pytest.fixture
+async def new_store(place: dict[str, str]) -> AsyncIterator[NewStore]:
+    """Makes stores on one place, as several processes would."""
     async with AsyncExitStack() as stack:
 
         def new() -> SessionStore:
-            store = JsonlStore(root)
+            store = open_store(Persistence.Settings(**place), Secrets())
             stack.push_async_callback(store.close)
             return store
 

@@ -380,4 +380,5 @@ def test_the_readme_names_every_setting_with_its_default():
     defaults = Persistence.Settings()
     assert set(written) == set(Persistence.Settings.__dataclass_fields__)
     assert written.pop("folder") == "~/sessions"
+    assert written.pop("url").startswith("postgresql+psycopg://")
     assert written == {name: getattr(defaults, name) for name in written}

@@ -1,0 +1,1 @@
+"""Sessions in a database, through SQLAlchemy Core: SQLite or PostgreSQL."""
