@@ -304,3 +304,16 @@ def test_the_schema_lists_the_fields_and_refuses_others(kind: type[Any]) -> None
 
 def test_a_plugin_without_settings_has_an_empty_schema() -> None:
     assert json_schema(None) == {"type": "object", "additionalProperties": False}
+
+
+def test_a_mistake_in_a_list_that_adds_up_names_the_layer_it_stands_in() -> None:
+    layers = placed(
+        "plugins.p",
+        (
+            Layer("user.yaml", {"deny": ["a", "b"]}, lines={"deny.0": 2, "deny.1": 3}),
+            Layer("dsh.yaml", {"deny": ["b", 7]}, lines={"deny.0": 8, "deny.1": 9}),
+        ),
+    )
+
+    with pytest.raises(ConfigError, match=r"dsh\.yaml:9: plugins\.p\.deny\.1"):
+        build(Data, "p", merge(Data, layers), layers)

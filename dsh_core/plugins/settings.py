@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dsh_core.config.model import Layer
@@ -173,7 +173,7 @@ def _validated(
             return _checked(settings, restored)
     except pydantic.ValidationError as error:
         problems = [
-            f"{_origin(plugin, layers, one.path)}: {_said(one, layers)}"
+            f"{_origin(plugin, layers, one.path, marked(settings, ADD))}: {_said(one, layers)}"
             for one in _problems(settings, error)
         ]
         raise ConfigError(
@@ -225,14 +225,30 @@ def _replaced(values: Any, path: Sequence[Any], new: Any) -> Any:
     return copy
 
 
-def _origin(plugin: str, layers: Sequence[Placed], path: Sequence[Any]) -> str:
+def _origin(
+    plugin: str, layers: Sequence[Placed], path: Sequence[Any], add: Collection[str] = ()
+) -> str:
     """Say where the strongest layer says something about a path, or about what is around it."""
+    if len(path) > 1 and path[0] in add and isinstance(path[1], int):
+        return _added_origin(layers, path)
     for length in range(len(path), 0, -1):
         for one in reversed(layers):
             if one.value(path[:length]) is not _NOTHING:
                 return one.where(path)
     prefix = layers[-1].prefix if layers else f"plugins.{plugin}"
     return ".".join([prefix, *map(str, path)])
+
+
+def _added_origin(layers: Sequence[Placed], path: Sequence[Any]) -> str:
+    """Say which layer an item of a list is from that adds up over layers."""
+    values: list[Any] = []
+    for one in layers:
+        own = (one.layer.values or {}).get(path[0], ())
+        new = [index for index, item in enumerate(own) if item not in values]
+        if path[1] < len(values) + len(new):
+            return one.where((path[0], new[path[1] - len(values)], *path[2:]))
+        values += [own[index] for index in new]
+    return layers[-1].where(path)
 
 
 def _said(problem: _Problem, layers: Sequence[Placed]) -> str:

@@ -42,6 +42,11 @@ class Permission:
         self._guard.start(harness)
 
     @hookimpl
+    async def harness_stop(self) -> None:
+        """End what was started."""
+        await self._guard.stop()
+
+    @hookimpl
     def agent_created(self, agent: Agent) -> None:
         """Let searches leave out what must not be read."""
         self._guard.hide_files(agent)

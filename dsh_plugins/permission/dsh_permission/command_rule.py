@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from dsh_permission.programs.git import GLOBAL_VALUED
 from dsh_permission.programs.options import leading
@@ -115,11 +116,13 @@ def compile_command(spec: str) -> CommandPattern:
     return CommandPattern(words, is_prefix)
 
 
+@lru_cache(maxsize=1024)
 def program_name(program: str) -> str:
     """Return what a program is called: without folders, in lower case, in one spelling."""
     return unicodedata.normalize("NFKC", os.path.basename(program)).casefold()
 
 
+@lru_cache(maxsize=1024)
 def is_system_program(program: str) -> bool:
     """Whether a program is named so that only the system's can be meant."""
     if os.path.basename(program) != program_name(program):
@@ -128,6 +131,7 @@ def is_system_program(program: str) -> bool:
     return "/" not in program or program in [folder + name for folder in _SYSTEM_FOLDERS]
 
 
+@lru_cache(maxsize=4096)
 def _same_program(pattern: str, program: str) -> bool:
     if "/" in pattern:
         normal = os.path.normpath(program).casefold()

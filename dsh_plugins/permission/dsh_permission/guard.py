@@ -7,6 +7,7 @@ import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,8 @@ from dsh_permission.places import LISTS, placed, rule_places
 from dsh_permission.policy import Policy, Rules
 from dsh_permission.rule import GROUPS, SHELL_TOOLS, Rule, RuleError, fold_tool, parse_rule
 from dsh_permission.settings import Settings
-from dsh_permission.shell.parse import NotPlainError, parse_plainly
-from dsh_permission.shell.shfmt import program
+from dsh_permission.shell.parse import NotPlainError, parse, parse_plainly
+from dsh_permission.shell.shfmt import Shfmt, program
 
 if TYPE_CHECKING:
     from dsh_core import Agent, Harness
@@ -82,6 +83,8 @@ class Guard:
         self._mode = settings.mode
         self._home = Path.home()
         self._file = "dsh.yaml"
+        self._shfmt = Shfmt()
+        self._warming: asyncio.Task[None] | None = None
 
     # ----------------------------------------------------------------------------- start
 
@@ -99,6 +102,12 @@ class Guard:
         self._check_tools(harness)
         if program() is None and NO_SHFMT not in harness.plugins.notes:
             harness.plugins.notes.append(NO_SHFMT)
+
+    async def stop(self) -> None:
+        """End what waits for the next question."""
+        if self._warming is not None:
+            await self._warming
+        self._shfmt.close()
 
     def _check_tools(self, harness: Harness) -> None:
         tools = {fold_tool(name) for name in harness.tools.visible(harness.plugins.base)}
@@ -137,9 +146,12 @@ class Guard:
                 call.name, call.arguments, workspace, self._home, parse=parse_plainly
             )
         except NotPlainError:
+            fully = partial(parse, shfmt=self._shfmt)
             found = await asyncio.to_thread(
-                actions_of, call.name, call.arguments, workspace, self._home
+                actions_of, call.name, call.arguments, workspace, self._home, fully
             )
+            if self._warming is None or self._warming.done():
+                self._warming = asyncio.create_task(asyncio.to_thread(self._shfmt.warm))
         return found or []
 
     async def verdict(self, agent: Agent, call: Call) -> Verdict | None:

@@ -100,7 +100,7 @@ class Judge:
     ) -> Judgement:
         """Judge a call. `effects` are what others said about it; None = nothing is known."""
         policy = self._policy
-        effects = (MAY_WRITE,) if effects is None else effects
+        given, effects = effects, (MAY_WRITE,) if effects is None else effects
         if actions is None:
             actions = actions_of(name, arguments, policy.workspace, policy.home)
         findings = [
@@ -114,10 +114,13 @@ class Judge:
         else:
             for action in actions:
                 findings += self._action(action)
-            own = effects_of(actions, policy.workspace, policy.home)
+            own = given if given is not None else self._effects(actions)
         if policy.mode == "plan":
             findings += self._in_plan(name, own, actions)
         return judged(findings, own)
+
+    def _effects(self, actions: list[Action]) -> tuple[Effect, ...]:
+        return effects_of(actions, self._policy.workspace, self._policy.home)
 
     def _action(self, action: Action) -> list[Finding]:
         if isinstance(action, Run):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dsh_permission.shell.convert import Converter
 from dsh_permission.shell.plain import parse_plain
-from dsh_permission.shell.shfmt import UnparsableError, syntax_tree
+from dsh_permission.shell.shfmt import Shfmt, UnparsableError
 from dsh_permission.shell.tree import EMPTY, Node, Simple, Steps, Text, Word
 
 LENGTH_LIMIT_CHARACTERS = 10_000
@@ -32,14 +32,15 @@ class Parsed:
     problem: str | None = None
 
 
-def parse(text: str) -> Parsed:
+def parse(text: str, shfmt: Shfmt | None = None) -> Parsed:
     """Take a command apart. May start shfmt, which blocks for some milliseconds."""
+    shfmt = shfmt or Shfmt()
     try:
         node = parse_plain(text)
         if node is None:
             if _nesting(text) > NESTING_LIMIT:
                 return Parsed(scanned(text), "it is nested too deeply")
-            node = Converter(text).statements(syntax_tree(text).get("Stmts"))
+            node = Converter(text).statements(shfmt.syntax_tree(text).get("Stmts"))
     except UnparsableError as error:
         return Parsed(scanned(text), str(error))
     except (UnicodeError, RecursionError, KeyError, TypeError, AttributeError) as error:

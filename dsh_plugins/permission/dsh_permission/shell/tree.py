@@ -7,6 +7,7 @@ always asks.
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +69,10 @@ class Word:
     has_brace: bool = False
 
     def __post_init__(self) -> None:
+        only = self.pieces[0] if len(self.pieces) == 1 else None
+        if isinstance(only, Text) and (only.quoted or not _SPECIAL.search(only.text)):
+            self.literal = only.text
+            return
         bare = [p.text for p in self.pieces if isinstance(p, Text) and not p.quoted]
         self.is_glob = is_pattern("".join(bare))
         self.has_brace = any("{" in t for t in bare) and any("}" in t for t in bare)
@@ -135,6 +140,7 @@ class Word:
 
 
 _MOST_VALUES = 64
+_SPECIAL = re.compile(r"[*?\[{~]")
 
 
 def is_pattern(text: str) -> bool:
