@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dsh_core.hooks.check import implementations
@@ -29,7 +30,17 @@ def describe(harness: Harness, info: PluginInfo) -> dict[str, Any]:
         for name in harness.tools.visible(harness.plugins.base)
         if harness.tools.owner_of(name) == owner
     ]
+    if callable(tell := getattr(info.plugin, "status_lines", None)):
+        facts["status"] = _status(tell)
     return facts
+
+
+def _status(tell: Callable[[], Sequence[str]]) -> list[str]:
+    """Return what a plugin says of itself here and now; a failure is one more line."""
+    try:
+        return [str(line) for line in tell()]
+    except Exception as error:  # noqa: BLE001 - a broken plugin is described, too
+        return [f"cannot be told: {type(error).__name__}: {error}"]
 
 
 def setting_lines(settings: type[Any] | None) -> list[str]:
