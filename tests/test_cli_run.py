@@ -344,7 +344,8 @@ def test_ctrl_c_aborts_the_turn_and_kills_what_it_started(dsh: Shell) -> None:
         [model.reply(calls=[model.call("bash", {"command": command})])]
     ) as server:
         point_at(dsh, server)
-        run = dsh.start("run", "-p", "no:permission", "--json", "Go.")
+        off = ("-p", "no:permission", "-p", "no:sandbox")  # where processes have other numbers
+        run = dsh.start("run", *off, "--json", "Go.")
         wait_for(dsh.work / "started")
         run.send_signal(signal.SIGINT)
         out, err = run.communicate(timeout=30)

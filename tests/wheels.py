@@ -119,6 +119,7 @@ DRIVES = {
         options=["--plan"],
     ),
     "dsh-persistence": Drive(["Good morning."], goes_on=True),
+    "dsh-sandbox": PLAIN,  # it starts no commands itself
     "dsh-shell": Drive(
         [
             calls("bash", command="echo made > made.txt; echo $((6 * 7))"),

@@ -22,14 +22,15 @@ from dsh_shell.tools import ShellTools
 
 
 class FakeHooks:
-    """Hooks that nobody implements, unless a test says who executes."""
+    """Hooks that nobody implements, unless a test, or a plugin of pytest, says who executes."""
 
-    def __init__(self) -> None:
+    def __init__(self, wrap: Callable[[Any], Any] = lambda executor: executor) -> None:
         self.executor: Any = None
+        self._wrap = wrap
 
     async def waterfall(self, spec: Any, answer: Any, /, **arguments: Any) -> Any:
         assert spec.__name__ == "shell_executor"
-        return self.executor or await answer(**arguments)
+        return self.executor or self._wrap(await answer(**arguments))
 
 
 class FakeAgent:
@@ -94,15 +95,23 @@ class Shell:
 
 
 @pytest.fixture
-async def make_shell(tmp_path: Path) -> AsyncIterator[Callable[..., Shell]]:
-    """Make shells with the settings given; at the end nothing that they started may be there."""
+async def make_shell(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> AsyncIterator[Callable[..., Shell]]:
+    """Make shells with the settings given; at the end nothing that they started may be there.
+
+    A plugin of pytest that sets `config.wrap_executor` runs these tests with an executor of its
+    own around the local one: a function of that and the workspace.
+    """
     shells: list[Shell] = []
+    wrap = getattr(pytestconfig, "wrap_executor", lambda executor, cwd: executor)
 
     def make(*, secrets: frozenset[str] = frozenset(), **settings: Any) -> Shell:
         cwd, spill = tmp_path / "workspace", tmp_path / "spill"
         cwd.mkdir(exist_ok=True)
         spill.mkdir(mode=0o700, exist_ok=True)
         shells.append(Shell(Settings(**settings), cwd, spill, secrets))
+        shells[-1].agent.hooks = FakeHooks(lambda executor: wrap(executor, cwd))
         return shells[-1]
 
     yield make

@@ -166,7 +166,7 @@ async def test_survivors_end_with_the_agent(
     await shell("sleep 300 &")
     await shell(f"{STUBBORN} & ")
     await shell("setsid sleep 300 > /dev/null 2>&1 &")
-    await eventually(lambda: len(shell.running) == 3)
+    await eventually(lambda: [*shell.running.values()].count("sleep") == 3)
     shell.shell_tools.end_agent(shell.agent)
     await shell.shell_tools.close()
     assert shell.running == {}

@@ -189,8 +189,8 @@ async def test_the_executor_is_asked_for_at_every_call(shell: Any) -> None:
     assert [command.argv for command in Recorder.commands] == [("bash", "-c", "echo hi")]
 
 
-async def test_commands_run_side_by_side(shell: Any, tmp_path: Path) -> None:
-    fifo = tmp_path / "fifo"
+async def test_commands_run_side_by_side(shell: Any) -> None:
+    fifo = shell.agent.cwd / "fifo"
     os.mkfifo(fifo)
     one, two = await asyncio.gather(shell(f"echo met > {fifo}"), shell(f"cat {fifo}"))
     assert (one.text, two.text) == ("(no output)", "met\n")
