@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsh_core import ToolError
+from dsh_files.beneath import open_beneath
 from dsh_files.failure import refuse_unless_regular, shown
 
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
@@ -106,10 +107,17 @@ class Workspace:
 def opened_folder(path: Path, *, create: bool = False) -> Iterator[int]:
     """Open a resolved folder as a descriptor, following no link on the way.
 
+    In one step where the kernel has `openat2`; else, and to make folders, part by part.
     Raises `OSError`. With `create`, missing folders are made as the umask says.
     """
     descriptor = os.open(path.anchor, FOLDER_FLAGS)
     try:
+        whole = open_beneath(descriptor, "/".join(path.parts[1:]) or ".", FOLDER_FLAGS)
+        if whole is not None:
+            os.close(descriptor)
+            descriptor = whole
+            yield descriptor
+            return
         for part in path.parts[1:]:
             inner = _enter(part, descriptor, create=create)
             os.close(descriptor)

@@ -20,6 +20,12 @@ QUIET = {
 
 _AGAINST_QUIET = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE"})
 
+_STEERS_BASH = frozenset(
+    {"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "CDPATH", "GLOBIGNORE"}
+)
+_EXPORTED_FUNCTION = "BASH_FUNC_"
+"""With these bash runs something else than the command says, which is what policy judged."""
+
 _SECRET_WORDS = frozenset({"KEY", "APIKEY", "SECRET", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIAL"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -50,11 +56,21 @@ def command_environment(
     passed = {
         name: value
         for name, value in ambient.items()
-        if name in keep or not (name in _AGAINST_QUIET or names_secret(name) or holds_secret(value))
+        if name in keep
+        or not (
+            name in _AGAINST_QUIET
+            or _steers_bash(name)
+            or names_secret(name)
+            or holds_secret(value)
+        )
     }
     passed.pop("OLDPWD", None)
     facts = {"DSH_SESSION_ID": session_id, "DSH_CWD": str(cwd), "PWD": str(cwd)}
     return {**passed, **QUIET, **facts}
+
+
+def _steers_bash(name: str) -> bool:
+    return name in _STEERS_BASH or name.startswith(_EXPORTED_FUNCTION)
 
 
 def names_secret(name: str) -> bool:

@@ -87,3 +87,9 @@ def test_programs_are_told_to_be_quiet_and_where_they_are() -> None:
 def test_the_ambient_environment_is_read_as_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACE", "北京")
     assert ambient_environment()["PLACE"] == "北京"
+
+
+@pytest.mark.parametrize("name", ["BASH_ENV", "ENV", "CDPATH", "PS4", "BASH_FUNC_ls%%"])
+def test_what_makes_bash_run_something_else_is_left_out(name: str) -> None:
+    assert name not in environment({name: "() { echo else; }"})
+    assert name in environment({name: "x"}, keep=(name,))
