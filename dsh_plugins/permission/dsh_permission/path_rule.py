@@ -124,8 +124,15 @@ def identity_of(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_PARTS = re.compile(r"\*\*/|/\*\*|\*\*|\*|\?|[^*?/]+|/")
-_AS_REGEX = {"**/": r"(?:.*/)?", "/**": r"/.*", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
+_PARTS = re.compile(r"/\*\*/|\*\*/|/\*\*|\*\*|\*|\?|[^*?/]+|/")
+_AS_REGEX = {
+    "/**/": r"/(?:.*/)?",
+    "**/": r"(?:.*/)?",
+    "/**": r"/.*",
+    "**": r".*",
+    "*": r"[^/]*",
+    "?": r"[^/]",
+}
 
 
 def _regex(text: str) -> str:
