@@ -67,7 +67,8 @@ def test_what_is_only_alike_is_not_denied(path: str, place: Place) -> None:
 @pytest.mark.parametrize(
     "path",
     ["", " ", "/etc/hosts", "..", "@WS@-evil/x", "link", "src/out/x", "loop", "~root/x",
-     "/dev/null", "/proc/self/environ", "file:///x", "http://x/y", "a\nb", "a\0b", "a\u200bb", "a\u202eb"],
+     "/dev/null", "/proc/self/environ", "file:///x", "http://x/y",
+     "a\nb", "a\0b", "a\u200bb", "a\u202eb"],
 )  # fmt: skip
 def test_what_is_no_plain_path_in_the_workspace_asks(path: str, place: Place) -> None:
     assert place.decision(path, tool="read") == "ask"
