@@ -14,6 +14,9 @@ from typing import TypeAlias
 from dsh_core import Chunk, Event, ReasoningDelta, Secrets, TextDelta, ToolCallDelta
 from dsh_core.events import AssistantChunk
 
+LONGEST_CHARACTERS = 4_096
+"""As far back as the beginning of a secret is looked for; long ones are known by line, too."""
+
 Scrub: TypeAlias = Callable[[str], str]
 """Returns a text without the secrets in it; the text itself where there are none."""
 
@@ -27,12 +30,16 @@ def ready(events: Sequence[Event], secrets: Secrets) -> int:
     """Return how many events can be written without cutting a secret in two."""
     pieces: list[tuple[int, str]] = []
     block = None
+    length = 0
     for position in range(len(events) - 1, -1, -1):
         found = _piece(events[position])
         if found is None or (block is not None and found[0] != block):
             break
         block = found[0]
         pieces.append((position, found[1]))
+        length += len(found[1])
+        if length > LONGEST_CHARACTERS:
+            break
     pieces.reverse()
     held = secrets.begun_at_end("".join(text for _, text in pieces))
     count = len(events)
