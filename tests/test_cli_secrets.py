@@ -71,7 +71,7 @@ def test_a_command_finds_no_secret_of_a_provider(dsh: Shell) -> None:
     ]
     with ModelServer.in_thread(script) as server:
         configure(dsh, server.base_url)
-        done = dsh("run", "-c", "lan.yaml", "--json", "Go.")
+        done = dsh("run", "-c", "lan.yaml", "-p", "no:permission", "--json", "Go.")
         asked = json.dumps([request.body for request in server.requests])
     assert "Done." in done.stdout, done.stderr
     assert "passed-on" in asked

@@ -82,7 +82,7 @@ def test_verdicts_are_shown_with_who_gave_them(dsh: Shell) -> None:
     script = [{"calls": [{"name": "read", "arguments": {"file_path": "mine.txt"}}]}, "Done."]
     provider = {"adapter": "scripted", "replies": script, "models": {"m": {}}}
     dsh.write("dsh.json", json.dumps({"providers": {"offline": provider}}))
-    run(dsh, "--trace")
+    run(dsh, "--trace", "-p", "no:permission")
 
     text = dsh("trace", "-c", "dsh.json", "--last").stdout
 
