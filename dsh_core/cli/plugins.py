@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dsh_core.cli.context import CliContext, say_note, show
-from dsh_core.cli.main import EXIT_FAILED, EXIT_OK, Parser
+from dsh_core.cli.main import EXIT_FAILED, EXIT_OK, Parser, UsageError
 from dsh_core.errors import ConfigError
 from dsh_core.plugins.info import PluginInfo
 
@@ -18,25 +18,17 @@ VERBS = {
     "info": "Tell about one plugin.",
     "new": "Begin a plugin of your own from the template.",
     "check": "Find what is wrong with a plugin: in its code, its packaging, and in use.",
+    "install": "Install plugins with pip, in the environment of this dsh.",
+    "uninstall": "Uninstall the distributions of plugins.",
+    "enable": "Switch a plugin on in the configuration file.",
+    "disable": "Switch a plugin off in the configuration file.",
+    "bisect": "Find the plugin that makes a command fail.",
 }
-NAMES = {"check": "PATH|NAME"}
-"""What a verb takes; all others but `list` take a NAME."""
 
 
 def command(argv: Sequence[str], context: CliContext) -> int:
-    """List all plugins, tell about one, begin one, or check one."""
-    parser = Parser(prog="dsh plugins", description="List plugins and their state, or work on one.")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    for verb, text in VERBS.items():
-        one = verbs.add_parser(verb, help=text, description=text)
-        if verb != "list":
-            one.add_argument("name", metavar=NAMES.get(verb, "NAME"))
-        if verb == "new":
-            one.add_argument("--into", metavar="DIR", default=".", help="where; else here")
-        else:
-            one.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
-    arguments = parser.parse_args(argv)
+    """List plugins and their state, or work on one."""
+    arguments = _parser().parse_args(argv)
     match arguments.verb:
         case "new":
             return _new(arguments.name, context.cwd / arguments.into)
@@ -44,10 +36,67 @@ def command(argv: Sequence[str], context: CliContext) -> int:
             from dsh_core.cli.plugins_check import check_plugins
 
             return check_plugins(arguments.name, context, as_json=arguments.json)
+        case "install" | "uninstall":
+            return _installed(arguments)
+        case "enable" | "disable":
+            from dsh_core.cli.plugins_switch import switch
+
+            switch(arguments.name, context, on=arguments.verb == "enable", user=arguments.user)
+            return EXIT_OK
+        case "bisect":
+            from dsh_core.cli.plugins_bisect import bisect
+
+            return bisect(arguments.words, context)
         case "info":
             return _info(arguments.name, context, as_json=arguments.json)
         case _:
             return _list(context, as_json=arguments.json)
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="dsh plugins", description=command.__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    for verb, text in VERBS.items():
+        one = verbs.add_parser(verb, help=text, description=text)
+        match verb:
+            case "new":
+                one.add_argument("name", metavar="NAME")
+                one.add_argument("--into", metavar="DIR", default=".", help="where; else here")
+            case "install":
+                one.add_argument(
+                    "wanted", nargs="*", metavar="WHAT", help="what pip understands, or a NAME"
+                )
+                one.add_argument(
+                    "-e", "--editable", action="append", default=[], metavar="DIR", help="a folder"
+                )
+                one.add_argument("--upgrade", action="store_true", help="the newest version")
+            case "uninstall":
+                one.add_argument("names", nargs="+", metavar="NAME")
+            case "enable" | "disable":
+                one.add_argument("name", metavar="NAME")
+                one.add_argument("--user", action="store_true", help="in your own file")
+            case "bisect":
+                one.add_argument("words", nargs="*", metavar="COMMAND", help="of dsh, after --")
+            case "info" | "check":
+                one.add_argument("name", metavar="PATH|NAME" if verb == "check" else "NAME")
+        if verb in ("list", "info", "check"):
+            one.add_argument(
+                "--json", action="store_true", default=argparse.SUPPRESS, help="print JSON"
+            )
+    return parser
+
+
+def _installed(arguments: argparse.Namespace) -> int:
+    from dsh_core.cli.plugins_install import install, uninstall
+
+    if arguments.verb == "uninstall":
+        return uninstall(arguments.names)
+    if not arguments.wanted and not arguments.editable:
+        raise UsageError(
+            "what to install?", where="dsh plugins install", remedy="Name it, or -e DIR."
+        )
+    return install(arguments.wanted, editable=arguments.editable, upgrade=arguments.upgrade)
 
 
 def _new(name: str, into: Path) -> int:
