@@ -63,7 +63,7 @@ class Crashing:
         config = {"providers": {"script": provider}, "plugins": {"persistence": self.settings()}}
         self.dsh.write("config.yaml", json.dumps(config))
         more = ["--resume", self.session_id] if self.session_id else []
-        options = ["run", "-c", str(self.dsh.work / "config.yaml"), "--json", *more]
+        options = ["run", "-c", str(self.dsh.work / "config.yaml"), "--json", "--yes", *more]
         return self.dsh.start(*options, f"Go {self.runs}.")
 
     def run(self, *, lines: int | None) -> bool:
@@ -125,5 +125,7 @@ async def test_a_killed_run_leaves_a_session_that_goes_on(tmp_path, place, seed)
     assert crashing.run(lines=None)
     events = await check(crashing, events)
 
+    ran = (tmp_path / "work" / "ran.txt").read_text().split()
+    assert len(ran) >= 2 * STEPS, "the runs that were not killed did nothing"
     codes = {e.data.code for e in events if isinstance(e.data, ToolResultEvent)}
     assert codes <= {None, "TOOL_NOT_STARTED", "TOOL_OUTCOME_UNKNOWN"}
