@@ -127,6 +127,7 @@ DRIVES = {
         ],
         after={"made.txt": "made\n"},
     ),
+    "dsh-terminal": PLAIN,  # its chat needs a terminal: its own tests give it one
 }
 """How each first-party distribution shows that it works; one without a drive fails."""
 

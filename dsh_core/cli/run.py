@@ -8,7 +8,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dsh_core.cli.context import CliContext, is_interactive, say, say_note
+from dsh_core.cli.context import CliContext, is_interactive, say
+from dsh_core.cli.front_end import (
+    add_plugin_options,
+    add_session_options,
+    ask_about_project,
+    open_agent,
+    parse_options,
+    tell_notes,
+)
 from dsh_core.cli.main import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -18,7 +26,6 @@ from dsh_core.cli.main import (
     Parser,
     UsageError,
 )
-from dsh_core.cli.options import CliOptions
 from dsh_core.cli.output import ResultOutput, result_output
 
 if TYPE_CHECKING:
@@ -62,14 +69,16 @@ def _help(context: CliContext) -> int:
     try:
         harness = context.build()
     except HarnessError as error:
-        _parser(None).print_help()
+        _parser().print_help()
         say(f"note: options of plugins are not shown: {error}")
         return EXIT_OK
-    _parser(harness).print_help()
+    parser = _parser()
+    add_plugin_options(parser, harness)
+    parser.print_help()
     return EXIT_OK
 
 
-def _parser(harness: Harness | None) -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="dsh run", description=command.__doc__, allow_abbrev=False)
     parser.add_argument(
         "prompt", nargs="*", help="what to do; a - stands for what standard input holds"
@@ -78,46 +87,18 @@ def _parser(harness: Harness | None) -> argparse.ArgumentParser:
     parser.add_argument("--yes", action="store_true", help="answer yes to every question")
     parser.add_argument("--quiet", action="store_true", help="print the answer only")
     parser.add_argument("--trace", action="store_true", help="record which plugin did what")
-    parser.add_argument("--model", metavar="PROVIDER/MODEL", help="use this model")
-    goes_on = parser.add_mutually_exclusive_group()
-    goes_on.add_argument("--resume", metavar="SESSION", help="go on with a stored session")
-    goes_on.add_argument(
-        "--continue",
-        dest="goes_on",
-        action="store_true",
-        help="go on with the last session of this folder",
-    )
-    if harness is not None:
-        _add_plugin_options(parser, harness)
+    add_session_options(parser)
     return parser
-
-
-def _add_plugin_options(parser: argparse.ArgumentParser, harness: Harness) -> None:
-    """Let plugins add options, and keep their values for `harness_start`."""
-    from dsh_core import hookspecs
-
-    options = CliOptions(parser)
-    hooks = harness.plugins.base
-    for implementation in hooks.chain(hookspecs.cli_register.__name__).plain:
-        name = implementation.plugin
-        options.owned_by(name)
-        with harness.plugins.at_start_up():
-            hooks.emit_from(name, hookspecs.cli_register, cli=options)
-    parser.set_defaults(plugin_options=options)
 
 
 def _run(
     argv: Sequence[str], options: Sequence[str], context: CliContext, output: ResultOutput
 ) -> int:
-    from dsh_core.cli.trust import ask_for_trust
-
-    untrusted = context.config().untrusted_file
-    if untrusted is not None and is_interactive() and output.is_live:
-        ask_for_trust(context, untrusted, ask=True)
+    if is_interactive() and output.is_live:
+        ask_about_project(context)
     plugins = _front_end(options, output)
     harness = context.build(plugins=plugins, trace="--trace" in options)
-    arguments = _parser(harness).parse_args(argv)
-    harness.cli_options.update(arguments.plugin_options.values(arguments))
+    arguments = parse_options(_parser(), argv, harness)
     prompt = _prompt(arguments.prompt)
     return asyncio.run(_session(harness, context, arguments, prompt, output))
 
@@ -166,37 +147,15 @@ async def _session(
     output: ResultOutput,
 ) -> int:
     async with harness:
-        agent = await _agent(harness, context, arguments)
+        agent = await open_agent(harness, context, arguments)
         if not arguments.quiet:
-            _tell_notes(harness, context)
+            tell_notes(harness, context)
         code = await _until_idle(agent, prompt, output)
     if code in (EXIT_INTERRUPTED, EXIT_TERMINATED):
         # All is disposed and stopped; threads that a plugin left running must not hold the exit.
         sys.stderr.flush()
         os._exit(code)
     return code
-
-
-async def _agent(harness: Harness, context: CliContext, arguments: argparse.Namespace) -> Agent:
-    from dataclasses import replace
-
-    from dsh_core.cli.resume import last_session
-
-    session_id = await last_session(harness) if arguments.goes_on else arguments.resume
-    if session_id is None:
-        definition = harness.definition(context.agent)
-        if arguments.model:
-            definition = replace(definition, model=arguments.model)
-        context.check_model(harness, definition)
-        return harness.agents.create(definition)
-    agent = await harness.agents.resume(session_id, definition=context.agent, model=arguments.model)
-    context.check_model(harness, replace(harness.definition(agent.name), model=agent.options.model))
-    return agent
-
-
-def _tell_notes(harness: Harness, context: CliContext) -> None:
-    for note in (*context.config().notes, *harness.plugins.notes):
-        say_note(note)
 
 
 async def _until_idle(agent: Agent, prompt: str, output: ResultOutput) -> int:

@@ -121,6 +121,11 @@ class PlanMode:
             return cast(CanBeReadOnly, executor).read_only()
         return executor
 
+    @hookimpl(optionalhook=True)
+    async def terminal_status(self, agent: Agent) -> str | None:
+        """Show in a chat that it is on."""
+        return "plan" if state_of(agent).is_active else None
+
     # ------------------------------------------------------------------ what the model reads
 
     @hookimpl

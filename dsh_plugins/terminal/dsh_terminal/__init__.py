@@ -1,0 +1,27 @@
+"""The plugin `terminal`: what a person sees and touches. `dsh chat` is `dsh_terminal.cli`."""
+
+from __future__ import annotations
+
+from dsh_core import Agent, StashKey, hookimpl
+from dsh_terminal import hookspecs
+from dsh_terminal.settings import Settings as TerminalSettings
+
+SETTINGS: StashKey[TerminalSettings] = StashKey("terminal.settings")
+
+
+class Terminal:
+    """Brings the settings and the hooks of the screen; costs nothing where nobody looks."""
+
+    Settings = TerminalSettings
+    hookspecs = hookspecs
+
+    def __init__(self, settings: TerminalSettings | None = None):
+        self._settings = settings or TerminalSettings()
+
+    @hookimpl
+    def agent_created(self, agent: Agent) -> None:
+        """Tell the front end what is set for this agent."""
+        agent.stash[SETTINGS] = self._settings
+
+
+__all__ = ["SETTINGS", "Terminal", "TerminalSettings"]
