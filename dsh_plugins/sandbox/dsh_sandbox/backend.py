@@ -29,11 +29,13 @@ class Bench:
     Args:
         folder: Where they are; gone after the command.
         own: A private folder for the temporary files of all commands.
+        launcher: A copy of `launch.py` that no command can have changed.
 
     """
 
     folder: Path
     own: Path
+    launcher: Path
 
     def write(self, name: str, content: bytes) -> None:
         """Leave a file."""

@@ -38,6 +38,9 @@ _SETTINGS_OF_KERNEL = (
 """What of `/proc` is about the machine, and writable: `sys/kernel/core_pattern` names a program
 that runs outside as root."""
 
+_SYSTEM_PROGRAMS = ("/usr/local/bin", "/run/wrappers/bin", "/run/current-system/sw/bin")
+"""Not the PATH: a folder there may be one that commands write."""
+
 _UNSHARED = ("user", "pid", "ipc", "uts", "cgroup-try")
 _HELP_SECONDS = 10
 
@@ -74,7 +77,7 @@ class Bubblewrap:
         """Return the command inside its sandbox; a read-only one gets an empty `/tmp`."""
         arguments = (
             *self._namespaces(zone),
-            *self._mounts(command, zone, protection.covers, bench.own),
+            *self._mounts(command, zone, protection.covers, bench),
             *("--chdir", str(command.cwd)),
         )
         bench.write("arguments", b"".join(system_bytes(each) + b"\0" for each in arguments))
@@ -111,7 +114,7 @@ class Bubblewrap:
         yield from ("--cap-drop", "ALL", "--new-session")
 
     def _mounts(
-        self, command: Command, zone: Zone, covers: Sequence[tuple[Path, bool]], own: Path
+        self, command: Command, zone: Zone, covers: Sequence[tuple[Path, bool]], bench: Bench
     ) -> Iterator[str]:
         """Later ones lie over earlier ones: what is hidden or protected comes last."""
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
@@ -121,16 +124,16 @@ class Bubblewrap:
         for folder in private_folders():
             yield from ("--tmpfs", str(folder))
         if zone.mode == "workspace-write":
-            yield from _bind("--bind", own, Path("/tmp"))  # noqa: S108
+            yield from _bind("--bind", bench.own, Path("/tmp"))  # noqa: S108
         for path in self._visible(command, zone):
             yield from _bind("--ro-bind-try", path)
-        yield from ("--ro-bind", launch.__file__, _LAUNCHER)
+        yield from _bind("--ro-bind", bench.launcher, Path(_LAUNCHER))
         for path in zone.writable:
             yield from _bind("--bind", path)
         roots = set(zone.writable)
         parents = [
             parent
-            for path, _ in covers
+            for path in (*(path for path, _ in covers), *zone.sealed)
             for parent in reversed(path.parents)
             if parent not in roots and any(parent.is_relative_to(root) for root in roots)
         ]
@@ -140,6 +143,8 @@ class Bubblewrap:
             as_nothing = is_stand_in and not path.is_dir()
             # git leaves devices out of a commit, and would take an empty file along.
             yield from _bind("--ro-bind", Path("/dev/null") if as_nothing else path, path)
+        for path in zone.sealed:
+            yield from _bind("--ro-bind", path)
         for path in zone.hidden:
             if path.is_dir():
                 yield from ("--tmpfs", str(path), "--remount-ro", str(path))
@@ -176,7 +181,7 @@ def _bind(option: str, source: Path, target: Path | None = None) -> tuple[str, s
 
 def find_bubblewrap(machine: seccomp.Machine, python: str) -> Bubblewrap | None:
     """Return the backend where the program is installed, which does not mean that it works."""
-    program = shutil.which("bwrap", path=os.defpath + os.pathsep + os.environ.get("PATH", ""))
+    program = shutil.which("bwrap", path=os.pathsep.join((os.defpath, *_SYSTEM_PROGRAMS)))
     if program is None:
         return None
     try:

@@ -89,8 +89,7 @@ class SandboxExecutor:
             if name not in _LEFT_OUT and not name.startswith("BASH_FUNC_")
         }
         command = replace(command, cwd=resolved(command.cwd), env=environment)
-        protection = self._backend.protect(self._zone)
-        bench = self._workshop.new_bench()
+        protection, bench = self._prepare(command)
         try:
             wrapped = self._backend.wrap(command, self._zone, protection, bench)
             process = await self._inner.start(wrapped)
@@ -101,6 +100,16 @@ class SandboxExecutor:
         self._workshop.keep(protection)
         self._tell(Outcome(self._zone))
         return SandboxProcess(process, self, protection, bench)
+
+    def _prepare(self, command: Command) -> tuple[Protection, Bench]:
+        try:
+            bench = self._workshop.new_bench(self._zone.writable)
+            return self._backend.protect(self._zone), bench
+        except OSError as error:
+            program, where = readable(command.argv[0]), readable(error.filename or "")
+            why = f"{error.strerror} {where}".strip()
+            message = f"cannot start {program}: the sandbox cannot be prepared: {why}"
+            raise ToolError(message, code="SPAWN_FAILED") from error
 
     def ended(self, protection: Protection, *, failure: str = "") -> None:
         """Take back what protected the zone while a command ran."""
@@ -224,8 +233,11 @@ def _check(command: Command) -> None:
         why = "not a directory" if command.cwd.exists() else "no such file or directory"
         where = readable(command.cwd)
         raise ToolError(f"cannot start {program} in {where}: {why}", code="SPAWN_FAILED")
-    if shutil.which(command.argv[0], path=command.env.get("PATH", os.defpath)) is None:
-        why = "permission denied" if os.path.exists(command.argv[0]) else ""
+    # A path is relative to where the command runs, not to where we do.
+    named = command.argv[0]
+    wanted = str(command.cwd / named) if os.sep in named else named
+    if shutil.which(wanted, path=command.env.get("PATH", os.defpath)) is None:
+        why = "permission denied" if os.sep in named and os.path.exists(wanted) else ""
         raise ToolError(
             f"cannot start {program}: {why or 'there is no such program on PATH'}",
             code="SPAWN_FAILED",

@@ -79,12 +79,10 @@ class Guard:
 
 def _as_far_as_folders(name: Name) -> str:
     """Return the way to the name, cut off at the first part that is there and is no folder."""
-    parts = name.path.relative_to(name.root).parts
-    for length in range(1, len(parts)):
-        part = name.root.joinpath(*parts[:length])
+    for part in name.between:
         if os.path.islink(part) or (os.path.exists(part) and not os.path.isdir(part)):
-            return os.path.join(*parts[:length])
-    return os.path.join(*parts)
+            return str(part.relative_to(name.root))
+    return str(name.path.relative_to(name.root))
 
 
 def _look(root: Path, way: str) -> _Node:

@@ -63,7 +63,7 @@ class Landlock:
             "drop": [] if "LC_CTYPE" in command.env else ["LC_CTYPE"],
         }
         bench.write("orders", json.dumps(orders).encode() + b"\n")
-        launcher = (self.python, "-I", "-S", "-X", "utf8", launch.__file__)
+        launcher = (self.python, "-I", "-S", "-X", "utf8", str(bench.launcher))
         argv = (*launcher, str(bench.folder / "orders"), *command.argv)
         return Command(argv, command.cwd, {**command.env, "TMPDIR": str(own)})
 

@@ -51,7 +51,7 @@ def probe(backend: Backend, *, python: str) -> Findings:
         argv = (python, "-I", "-S", "-c", Path(escapes.__file__).read_text(encoding="utf-8"))
         task = json.dumps({"outside": str(outside), "pid": os.getpid(), **targets})
         command = Command((*argv, task), root, {"PATH": os.environ.get("PATH", os.defpath)})
-        bench = Bench(scratch / "bench", scratch / "own")
+        bench = Bench(scratch / "bench", scratch / "own", Path(__file__).with_name("launch.py"))
         bench.folder.mkdir()
         bench.own.mkdir()
         protection = backend.protect(zone)

@@ -40,7 +40,7 @@ def told(output: ToolOutput, outcomes: Sequence[Outcome], status: Status) -> Too
     if failure:
         lines.append(f"[the sandbox did not start, so the command did not run: {failure}]")
     elif zone and any(sign in output.text for sign in _SIGNS):
-        lines.append(_hint(zone))
+        lines.append(_hint(zone, "$TMPDIR" if status.backend == "landlock" else "/tmp"))  # noqa: S108
     if restored:
         lines.append(f"[sandbox: protected, so changes were undone: {', '.join(restored)}]")
     hint = tuple(Text(f"\n{line}") for line in lines)
@@ -49,14 +49,17 @@ def told(output: ToolOutput, outcomes: Sequence[Outcome], status: Status) -> Too
     )
 
 
-def _hint(zone: Zone) -> str:
+def _hint(zone: Zone, temporary: str) -> str:
     """Say what a command may do, so that nobody tries the same again in other words."""
     if zone.mode == "read-only":
         parts = ["commands run in a sandbox and can write nothing that stays"]
     else:
         where = ", ".join(map(str, zone.writable)) or "nothing"
-        names = ", ".join(dict.fromkeys(name.path.name for name in zone.protected))
-        parts = [f"commands run in a sandbox and can write {where} and /tmp", f"but never {names}"]
+        found = (name.path.relative_to(name.root) for name in zone.protected if name.can_stand_in)
+        names = ", ".join(dict.fromkeys(map(str, found)))
+        parts = [f"commands run in a sandbox and can write {where} and {temporary}"]
+        if names:
+            parts.append(f"but never {names}")
     if zone.reason:
         parts.append(zone.reason)
     if not zone.network:

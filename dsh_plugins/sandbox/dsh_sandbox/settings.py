@@ -31,6 +31,7 @@ class Settings:
     protected: tuple[str, ...] = (
         ".git/hooks/",
         ".git/config",
+        ".git/modules/",
         ".dsh/",
         "dsh.yaml",
         ".vscode/",

@@ -19,7 +19,7 @@ from pathlib import Path
 from dsh_sandbox.guard import Guard
 from dsh_sandbox.zone import Name
 
-_FOLDER_MODE, _FILE_MODE = 0o555, 0o444
+_FOLDER_MODE, _FILE_MODE = 0o505, 0o404
 _ATTEMPTS = 100
 """Of others that remove a stand-in between two looks at it."""
 
@@ -27,16 +27,18 @@ _ATTEMPTS = 100
 class Shields:
     """The stand-ins that one command needs, and what has to be covered for it.
 
-    A name with a link on its way cannot be covered; a `Guard` watches it.
+    A name with a link on its way cannot be covered, nor one that nothing can stand in for while it
+    is missing; a `Guard` watches these.
     """
 
     def __init__(self, names: Sequence[Name]) -> None:
         self._held: dict[Path, int] = {}
-        self._guard = Guard(name for name in names if name.has_link)
+        watched = [name for name in names if not _can_be_covered(name)]
+        self._guard = Guard(watched)
         covers: dict[Path, bool] = {}
         try:
             for name in names:
-                if not name.has_link:
+                if name not in watched:
                     path, is_folder = _first_missing(name)
                     if self._is_there(path, is_folder=is_folder):
                         covers[path] = path in self._held
@@ -83,13 +85,17 @@ class Shields:
         raise OSError(errno.EBUSY, "cannot be protected", str(path))
 
 
+def _can_be_covered(name: Name) -> bool:
+    return not name.has_link and (name.can_stand_in or name.path.exists())
+
+
 def _first_missing(name: Name) -> tuple[Path, bool]:
     """Return the name, or the part of its way there at which it ends, and whether to make a folder.
 
     A way ends where something is missing, or stands in for it, or is no folder: `.git` of a
     worktree is a file.
     """
-    for parent in reversed(name.path.parents):
+    for parent in name.between:
         if not os.path.isdir(parent) or _is_stand_in(os.lstat(parent)):
             return parent, True
     return name.path, name.is_folder
@@ -97,7 +103,7 @@ def _first_missing(name: Name) -> tuple[Path, bool]:
 
 def _make(path: Path, *, is_folder: bool) -> None:
     """Make a stand-in. What may not be made by us may not be made by the command either."""
-    with contextlib.suppress(PermissionError, FileExistsError):
+    try:
         if is_folder:
             os.mkdir(path, _FOLDER_MODE)
             os.chmod(path, _FOLDER_MODE)
@@ -105,6 +111,9 @@ def _make(path: Path, *, is_folder: bool) -> None:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _FILE_MODE)
             os.fchmod(descriptor, _FILE_MODE)
             os.close(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST):
+            raise
 
 
 def _is_stand_in(status: os.stat_result) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,17 +19,26 @@ and what other programs left."""
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A protected name below the folder `root`, and what it would be if it were there."""
+    """A protected name below the folder `root`, and what it would be if it were there.
+
+    Nothing can stand in for some: it would break programs that look there.
+    """
 
     root: Path
     path: Path
     is_folder: bool
+    can_stand_in: bool = True
+
+    @property
+    def between(self) -> Sequence[Path]:
+        """The folders on the way from the root, outermost first."""
+        inside = (part for part in self.path.parents if part.is_relative_to(self.root))
+        return [part for part in inside if part != self.root][::-1]
 
     @property
     def has_link(self) -> bool:
         """Whether a link is on the way, or the name is one: nothing can be mounted over a link."""
-        between = [part for part in self.path.parents if part.is_relative_to(self.root)]
-        return any(part.is_symlink() for part in (self.path, *between) if part != self.root)
+        return any(part.is_symlink() for part in (self.path, *self.between))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,7 @@ class Zone:
         writable: What it may write, folders for the most part.
         protected: What it may not, although it is below.
         hidden: What it cannot read.
+        sealed: Folders of dsh's own that lie in what is writable; it runs what stands there.
         visible: What it can read although it lies in a private folder.
         reason: Why it may do less than the settings say; "" where it does not.
 
@@ -53,6 +64,7 @@ class Zone:
     writable: tuple[Path, ...]
     protected: tuple[Name, ...]
     hidden: tuple[Path, ...]
+    sealed: tuple[Path, ...] = ()
     visible: tuple[Path, ...] = ()
     reason: str = ""
 
@@ -65,6 +77,7 @@ class Zone:
             unix_sockets=False,
             writable=(),
             protected=(),
+            sealed=(),
             visible=(*self.visible, *self.writable),
         )
 
@@ -76,21 +89,22 @@ def zone_of(root: Path, settings: Settings) -> Zone:
     reason = ""
     if settings.mode == "read-only":
         found = []
-    elif Path.home().resolve().is_relative_to(found[0]):
+    elif resolved(Path(os.path.expanduser("~"))).is_relative_to(found[0]):
         # Start-up files and keys of every program lie there.
         reason = f"{found[0]} holds your home folder, so it is not writable; work in a folder of it"
         del found[0]
     writable = tuple(dict.fromkeys(each for each in found if each.exists()))
-    zone = Zone(
+    return Zone(
         "workspace-write" if settings.mode == "workspace-write" else "read-only",
         settings.network,
         settings.unix_sockets,
         writable,
         tuple(_protected(writable, settings.protected)),
         tuple(each for each in _hidden(settings.hidden) if not resolved(root).is_relative_to(each)),
+        sealed=tuple(_sealed(writable)),
+        visible=() if resolved(root) in writable else (resolved(root),),
         reason=reason,
     )
-    return zone if writable else replace(zone, visible=(resolved(root),))
 
 
 def resolved(path: Path) -> Path:
@@ -113,12 +127,22 @@ def private_folders() -> Iterator[Path]:
     )
 
 
-def _protected(writable: Sequence[Path], names: Iterable[str]) -> Iterator[Name]:
+def _sealed(writable: Sequence[Path]) -> Iterator[Path]:
+    """Yield where dsh runs from, where a command could change it: its environment."""
+    own = resolved(Path(sys.prefix))
+    if any(own != folder and own.is_relative_to(folder) for folder in writable):
+        yield own
+
+
+def _protected(writable: Sequence[Path], names: Sequence[str]) -> Iterator[Name]:
     for folder in writable:
         if not folder.is_dir():
             continue
         for name in names:
             yield Name(folder, folder / name.rstrip("/"), name.endswith("/"))
+        if ".git/config" in names:
+            # It says where configuration and hooks are instead; git dies of one it cannot read.
+            yield Name(folder, folder / ".git/commondir", is_folder=False, can_stand_in=False)
     own = resolved(user_dir(os.environ))
     for folder in writable:
         if own != folder and own.is_relative_to(folder):

@@ -202,10 +202,10 @@ async def make_stage(
     yield make
     for stage in stages:
         await stage.local.close(grace_seconds=0)
-        folder = stage.workshop._folder
+        folders = [*stage.workshop._folders]
         stage.workshop.close()
         assert stage.running == {}
-        assert folder is None or not folder.exists()
+        assert not [folder for folder in folders if folder.exists()]
 
 
 @pytest.fixture

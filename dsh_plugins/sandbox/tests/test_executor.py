@@ -202,7 +202,8 @@ def test_the_tests_of_the_shell_tools_pass_in_it(backend: str, tmp_path: Path) -
 
     if problem := problem_of(backend, "me"):
         pytest.skip(f"{backend} does not work here: {problem}")
-    files = ["test_ending.py", "test_tools.py", "test_jobs.py"]
+    # The rest is about output, which neither touches, and bubblewrap is the one that stays between.
+    files = ["test_ending.py", *(("test_tools.py", "test_jobs.py") * (backend == "bubblewrap"))]
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),

@@ -72,7 +72,7 @@ async def test_the_model_hears_what_it_may_do_where_that_may_be_why_it_failed(
         cwd = offline.agent.cwd
     text = "".join(block.text for block in refused.content)
     assert f"commands run in a sandbox and can write {cwd} and /tmp" in text
-    assert "but never hooks, config, .dsh, dsh.yaml" in text
+    assert "but never .git/hooks, .git/config, .git/modules, .dsh, dsh.yaml" in text
     assert "there is no network" in text
     assert "sandbox" not in "".join(block.text for block in other.content)
 
