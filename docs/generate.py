@@ -253,12 +253,29 @@ def seams_page() -> str:
     return page
 
 
+def schema_page() -> str:
+    """What `dsh config schema` prints where the first-party plugins are installed."""
+    import json
+
+    from dsh_core.builtin import BUILTIN_PLUGINS
+    from dsh_core.config.json_schema import json_schema
+    from dsh_core.plugins.settings import json_schema as settings_schema
+
+    every = {**PLUGINS, **BUILTIN_PLUGINS}
+    sections = {
+        name: settings_schema(getattr(_load(target), "Settings", None))
+        for name, target in every.items()
+    }
+    return json.dumps(json_schema(sections), indent=1) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "hooks.md": hooks_page,
     "events.md": events_page,
     "settings.md": settings_page,
     "cli.md": cli_page,
     "seams.md": seams_page,
+    "dsh.schema.json": schema_page,
 }
 
 

@@ -6,17 +6,21 @@ import ast
 import asyncio
 import importlib.util
 import inspect
+import json
 import re
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from types import ModuleType
 
+import jsonschema
 import pytest
 
 from dsh_core import hookspecs
 from dsh_core.config.load import load_config
 from dsh_core.config.trust import TrustStore
+from dsh_core.config.yaml import read_document
 from dsh_core.marks import MODE_ATTRIBUTE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,6 +87,64 @@ def test_a_yaml_example_loads(page: Path, text: str, tmp_path: Path) -> None:
     config = load_config(cwd=tmp_path, file=file, environ=environ, trust=trust)
 
     assert config.providers or config.plugins
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*/dsh.yaml"))
+SCHEMA_LINE = re.compile(r"# yaml-language-server: \$schema=(\S+)\n")
+
+
+@pytest.fixture(scope="module", params=["printed", "written"])
+def schema(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> jsonschema.Draft202012Validator:
+    """What `dsh config schema` prints, and the file in `docs/` that examples name."""
+    if request.param == "written":
+        text = (ROOT / "docs/dsh.schema.json").read_text(encoding="utf-8")
+    else:
+        home = tmp_path_factory.mktemp("home")
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "dsh_core", "config", "schema"],
+            cwd=home,
+            env={"HOME": str(home), "DSH_USER_DIR": str(home)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        text = done.stdout
+    jsonschema.Draft202012Validator.check_schema(json.loads(text))
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("page", "text"), [*YAML_BLOCKS, *((path, path.read_text()) for path in EXAMPLES)], ids=place
+)
+def test_yaml_fits_the_schema_that_editors_use(
+    page: Path, text: str, schema: jsonschema.Draft202012Validator
+) -> None:
+    data = read_document(text.encode(), page.name).data
+
+    assert [error.message for error in schema.iter_errors(data)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "agents: {a: {modle: x}}",
+        "plugins: {shell: {timeout_second: 1}}",
+        "plugins: {shell: {timeout_seconds: soon}}",
+        "plugins: {limits: {max_steps: [1]}}",
+    ],
+)
+def test_the_schema_finds_what_is_wrong(text: str, schema: jsonschema.Draft202012Validator) -> None:
+    assert not schema.is_valid(read_document(text.encode(), "bad").data)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
+def test_an_example_tells_editors_where_its_schema_is(path: Path) -> None:
+    found = SCHEMA_LINE.match(path.read_text(encoding="utf-8"))
+
+    assert found is not None
+    assert (path.parent / found[1]).resolve() == ROOT / "docs/dsh.schema.json"
 
 
 @pytest.mark.parametrize(("page", "text"), PYTHON_BLOCKS, ids=place)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -304,6 +305,51 @@ def check_drive(installed: Installed, drive: Drive) -> None:
         expect('"Go."' in events and '"turn":2' in events, "`--continue` began anew")
 
 
+# ------------------------------------------------------------------------------ a newcomer
+
+TUTORIAL = ROOT / "docs" / "first-plugin.md"
+MOST_COMMANDS = 8
+BLOCK = re.compile(r"```(sh|diff|yaml|text)\n(.*?)```", re.S)
+EDIT = """\
+from pathlib import Path
+path = Path({file!r})
+before = path.read_text()
+assert {old!r} in before, "the line to edit is not there"
+path.write_text(before.replace({old!r}, {new!r}))
+"""
+
+
+def check_newcomer(dist: Path, core: Path, folder: Path) -> None:
+    """Do what the tutorial says, from an empty folder and the built wheel only."""
+    blocks = BLOCK.findall(TUTORIAL.read_text(encoding="utf-8"))
+    commands = [line for kind, text in blocks if kind == "sh" for line in text.splitlines()]
+    expect(len(commands) <= MOST_COMMANDS, f"the tutorial has {len(commands)} commands")
+    script = "".join(f"{step(kind, text)}\n" for kind, text in blocks)
+    work, home = folder / "work", folder / "home"
+    work.mkdir(parents=True)
+    home.mkdir()
+    constraint = folder / "constraint.txt"
+    constraint.write_text(f"dsh-core @ {core.as_uri()}\n", encoding="utf-8")
+    kept = {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "LANG"))}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}"
+    env = {**kept, "HOME": str(home), "PATH": path, "PIP_FIND_LINKS": str(dist)}
+    env |= {"PIP_CONSTRAINT": str(constraint), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    said = run(["bash", "-euo", "pipefail", "-c", f"exec 2>&1\n{script}"], cwd=work, env=env)
+    (shown,) = (text for kind, text in blocks if kind == "text")
+    expect(said.endswith(shown), f"the tutorial ends with\n{shown}and this run with\n{said[-800:]}")
+
+
+def step(kind: str, text: str) -> str:
+    """Return what does a block of the tutorial in a shell."""
+    if kind == "yaml":
+        return f"cat > dsh.yaml <<'END'\n{text}END"
+    if kind == "diff":
+        file, old, new = (line[1:] for line in text.splitlines())
+        edit = EDIT.format(file=file.removeprefix("-- "), old=old, new=new)
+        return f"python3 - <<'END'\n{edit}END"
+    return text if kind == "sh" else ""
+
+
 # ----------------------------------------------------------------------------------- main
 
 
@@ -349,6 +395,9 @@ def main() -> int:
         is_built = all(list(pool.map(build_one, found)))
         if is_built and report.check("all: dependencies", partial(fetch, found, dist)):
             list(pool.map(lambda one: check_alone(report, one, dist, folder), found))
+            core = wheel_of(Distribution.read(ROOT / "pyproject.toml"), dist)
+            newcomer = partial(check_newcomer, dist, core, folder / "newcomer")
+            report.check("a newcomer: docs/first-plugin.md", newcomer)
     print(f"{report.passed} passed, {report.failed} failed", flush=True)
     return 1 if report.failed else 0
 
