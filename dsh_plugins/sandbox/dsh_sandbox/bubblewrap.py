@@ -15,7 +15,7 @@ from dsh_core.execution import Command, system_bytes
 from dsh_sandbox import launch, seccomp
 from dsh_sandbox.backend import Bench, Protection
 from dsh_sandbox.shields import Shields
-from dsh_sandbox.zone import Zone, is_private, private_folders, resolved
+from dsh_sandbox.zone import Zone, private_folders, resolved
 
 _LAUNCHER = "/run/dsh-sandbox/launch.py"
 _ARGUMENTS, _ORDERS = 8, 9
@@ -156,8 +156,9 @@ class Bubblewrap:
         wanted += [Path(each) for each in sys.path if each]  # what an editable install leads to
         wanted += _program_folders(command)
         wanted += [Path(each) for each in _SHOWN_IN_RUN]
-        for path in dict.fromkeys(resolved(each) for each in wanted):
-            if is_private(path) and path not in private_folders():
+        private = tuple(private_folders())
+        for path in dict.fromkeys(resolved(each) for each in dict.fromkeys(wanted)):
+            if path not in private and any(path.is_relative_to(each) for each in private):
                 yield path
 
 

@@ -112,13 +112,8 @@ def resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def is_private(path: Path) -> bool:
-    """Whether a path lies where a command sees a folder of its own."""
-    return any(path.is_relative_to(folder) for folder in private_folders())
-
-
 def private_folders() -> Iterator[Path]:
-    """Yield the folders that are replaced, each once and without links."""
+    """Yield the folders of which a command sees its own, each once and without links."""
     seen = {resolved(folder) for folder in (*PRIVATE, Path(tempfile.gettempdir()))}
     yield from sorted(
         each
