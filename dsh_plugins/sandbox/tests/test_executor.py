@@ -138,6 +138,7 @@ async def test_the_death_of_the_harness_ends_everything(
 ) -> None:
     """By KILL, which nothing can catch: the guardian finds what runs in the sandbox."""
     backend = stage.executor._backend.name
+    seconds = f"3{os.getpid()}"  # that nobody else sleeps
     program = f"""
 import asyncio, os, sys
 sys.path.insert(0, {str(HERE)!r})
@@ -146,32 +147,32 @@ from confined import *
 async def main():
     stage = SandboxExecutor(LocalExecutor(), backend_named({backend!r}),
         zone_of(Path({str(stage.root)!r}), Settings()), Workshop(), print)
-    command = "setsid sleep 297 & trap '' TERM; touch started; sleep 298"
+    command = "setsid sleep {seconds} & trap '' TERM; touch started; sleep {seconds}"
     await stage.start(Command(("bash", "-c", command), Path({str(stage.root)!r}), dict(os.environ)))
     await asyncio.sleep(300)
 asyncio.run(main())
 """
     harness = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
     await eventually((stage.root / "started").exists)
-    assert sleeping()
+    await eventually(lambda: len(sleeping(seconds)) == 2)
     harness.kill()
     harness.wait()
-    await eventually(lambda: not sleeping())
+    await eventually(lambda: not sleeping(seconds))
     (tmp_path / "workspace/started").unlink()
     # What stood in for missing names is known by its mode, and goes with the next command.
     await stage.run("true")
     assert list(stage.root.iterdir()) == []
 
 
-def sleeping() -> list[str]:
-    """The commands of the test above that run anywhere."""
+def sleeping(seconds: str) -> list[str]:
+    """Who sleeps that long, anywhere on the machine."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[:1] == [b"sleep"] and words[1:2] in ([b"297"], [b"298"]):
+        if words[:2] == [b"sleep", seconds.encode()]:
             found.append(path.parts[2])
     return found
 
