@@ -47,11 +47,13 @@ def parse_options(
 ) -> argparse.Namespace:
     """Parse a command line with the options of plugins, and keep their values for them.
 
-    To be called before the harness starts. Raises `UsageError`.
+    The result's `front_end` is what a plugin offered, or None. To be called before the harness
+    starts. Raises `UsageError`.
     """
     options = add_plugin_options(parser, harness)
     arguments = parser.parse_args(argv)
     harness.cli_options.update(options.values(arguments))
+    arguments.front_end = options.front_end
     return arguments
 
 

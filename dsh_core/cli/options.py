@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from dsh_core.errors import UserError
+
+FrontEnd: TypeAlias = Callable[[Callable[[str], None]], object]
 
 
 class CliOptions:
@@ -18,6 +21,7 @@ class CliOptions:
         self._parser = parser
         self._owner = ""
         self._owned: dict[str, list[str]] = {}
+        self.front_end: FrontEnd | None = None
 
     def owned_by(self, owner: str) -> None:
         """Attribute what is added from here on to a plugin."""
@@ -36,6 +40,14 @@ class CliOptions:
         except argparse.ArgumentError as error:
             raise UserError(f"plugin {self._owner!r}: {error}") from error
         self._owned.setdefault(self._owner, []).append(action.dest)
+
+    def offer_front_end(self, front_end: FrontEnd) -> None:
+        """Offer to show `dsh run` to a person at a terminal, in place of the core's plain text.
+
+        `front_end(write)` is called where there is one, and returns a plugin object; `write` takes
+        text that was made harmless. The last offer counts.
+        """
+        self.front_end = front_end
 
     def values(self, parsed: argparse.Namespace) -> dict[str, argparse.Namespace]:
         """Return plugin name → the values of its options."""

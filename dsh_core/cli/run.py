@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from dsh_core.events import TurnEndReason
     from dsh_core.harness import Harness
 
+PRINTER = "printer"
+"""The plugin that shows a run as text."""
+
 CONFIGURATION_CODES = frozenset(
     {"CONFIG", "MISSING_CREDENTIAL", "INVALID_CREDENTIAL", "NO_ADAPTER"}
 )
@@ -117,7 +120,7 @@ def _front_end(options: Sequence[str], output: ResultOutput) -> dict[str, object
     else:
         from dsh_core.cli.printer import Printer
 
-        plugins["printer"] = Printer(output, is_quiet="--quiet" in options)
+        plugins[PRINTER] = Printer(output, is_quiet="--quiet" in options)
         if is_interactive():
             plugins["ask_at_terminal"] = AskAtTerminal()
     return plugins
@@ -147,6 +150,9 @@ async def _session(
     output: ResultOutput,
 ) -> int:
     async with harness:
+        if arguments.front_end is not None and output.is_live and not arguments.quiet:
+            await harness.plugins.unregister(PRINTER)
+            await harness.plugins.register(arguments.front_end(output.write), PRINTER)
         agent = await open_agent(harness, context, arguments)
         if not arguments.quiet:
             tell_notes(harness, context)

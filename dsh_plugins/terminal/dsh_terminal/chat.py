@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import os
+import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -26,6 +28,7 @@ from dsh_terminal.completion import ChatCompleter
 from dsh_terminal.front_end import ChatFrontEnd
 from dsh_terminal.history import open_history
 from dsh_terminal.keys import key_bindings
+from dsh_terminal.line_screen import LineScreen, is_dumb
 from dsh_terminal.paint import Paint
 from dsh_terminal.question import Question, answers_of, described
 from dsh_terminal.screen import Screen
@@ -54,7 +57,7 @@ class Chat:
         self.spending = Spending()
         self.queued: list[str] = []
         self.seat: Seat
-        self.screen: Screen
+        self.screen: Screen | LineScreen
         self.transcript: Transcript
         self._settings = Settings()
         self._modes: list[str] = []
@@ -85,7 +88,11 @@ class Chat:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _make_screen(self, harness: Harness) -> Screen:
+    def _make_screen(self, harness: Harness) -> Screen | LineScreen:
+        prompt = self.paint.symbols.prompt
+        if is_dumb(os.environ):
+            return LineScreen(self, prompt=prompt, stdin=sys.stdin, stdout=sys.stdout)
+
         def commands() -> list[tuple[str, str]]:
             return [(c.name, c.description) for c in harness.commands.list(self.seat.agent)]
 
@@ -102,7 +109,7 @@ class Chat:
                 commands, {"agent": agents, "model": models}, lambda: Path(self.seat.agent.cwd)
             ),
             history=open_history(harness.secrets.scrub, is_kept=self._settings.history),
-            prompt=self.paint.symbols.prompt,
+            prompt=prompt,
         )
 
     def _seated(self, agent: Agent) -> None:

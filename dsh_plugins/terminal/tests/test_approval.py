@@ -144,3 +144,16 @@ def test_a_plan_is_shown_whole_and_only_a_person_agrees(dsh: Shell) -> None:
         person.answers("y")
         person.sees("Carried out.")
         person.sees_on_screen("default · offline/script")
+
+
+def test_the_rules_of_the_permission_plugin_are_offered_and_hold(dsh: Shell) -> None:
+    touch = calling("bash", command="touch made")
+    scripted(dsh, touch, touch, "Done.", plugins={"sandbox": False})
+    with Person(dsh, "chat", "-c", "mine.yaml", columns=100) as person:
+        person.sees_on_screen("offline/script")
+        person.says("Do it")
+        person.sees("Allow bash?", "no permission rule allows this", "yes, for this session: ")
+        person.answers("s")
+        person.sees("Done.")
+
+        assert person.everything.count("✓ bash touch made") == 2

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 from person import (
     ALT_ENTER,
@@ -251,3 +254,15 @@ def test_usage_and_the_context_are_counted(dsh: Shell) -> None:
         person.sees_on_screen("context 50% · 50.0k tokens")
         person.says("/usage")
         person.sees("1 requests, 50,000 tokens: 40,000 input")
+
+
+def test_a_request_to_end_ends_it_in_good_order(dsh: Shell) -> None:
+    scripted(dsh, HANGS)
+    with Person(dsh, "chat", "-c", "mine.yaml") as person:
+        person.sees_on_screen("offline/script")
+        person.says("Hang")
+        person.sees_on_screen("bash touch began")
+        os.kill(person.program.pid, signal.SIGTERM)
+
+        assert person.waits() == 143
+        assert "to go on: dsh chat --resume" in person.everything
