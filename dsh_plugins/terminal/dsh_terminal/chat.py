@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
+import shutil
 import sys
 import time
 from collections import deque
@@ -30,7 +31,7 @@ from dsh_terminal.history import open_history
 from dsh_terminal.keys import key_bindings
 from dsh_terminal.line_screen import LineScreen, is_dumb
 from dsh_terminal.paint import Paint
-from dsh_terminal.question import Question, answers_of, described
+from dsh_terminal.question import Question, answers_of, described, title_of
 from dsh_terminal.screen import Screen
 from dsh_terminal.seat import Seat
 from dsh_terminal.settings import Settings
@@ -39,6 +40,9 @@ from dsh_terminal.transcript import Lines, Transcript
 
 AGAIN_SECONDS = 2.0
 """Two Ctrl-C within this time leave."""
+
+STATUS_ROWS = 3
+"""Below the answers to a question, and above them."""
 
 STOPPED = "stopped by the user"
 
@@ -179,11 +183,12 @@ class Chat:
         async with self._asking:
             self._tell()
             other = None if self._is_mine(agent.id) else agent.name
-            self.screen.show(described(request, self.paint, agent=other))
-            title = f"Allow {self.paint.line(request.call.name, 60)}?"
-            question = Question(
-                title, answers_of(request), asyncio.get_running_loop().create_future()
-            )
+            text = described(request, self.paint, agent=other)
+            self.screen.show(text)
+            answers = answers_of(request, self.paint)
+            room = shutil.get_terminal_size().lines - len(answers) - STATUS_ROWS
+            title = title_of(request, self.paint, rows=text.count("\n"), room=room)
+            question = Question(title, answers, asyncio.get_running_loop().create_future())
             self.screen.ask(question)
             try:
                 return await question.answer

@@ -22,7 +22,7 @@ class MarkdownStream:
     def feed(self, text: str) -> str | None:
         """Add text; return what is finished now, if anything."""
         self.rest += text
-        end = self._end() if "\n" in text else 0
+        end = self._end() if "\n" in text or self._follows_blank() else 0
         if not end:
             return None
         done, self.rest = self.rest[:end], self.rest[end:]
@@ -32,6 +32,11 @@ class MarkdownStream:
         """Return what is left, and begin anew."""
         done, self.rest = self.rest, ""
         return done
+
+    def _follows_blank(self) -> bool:
+        """Whether the last line, which is not finished, comes after a blank one."""
+        last = self.rest.rfind("\n")
+        return last >= 0 and not self.rest[self.rest.rfind("\n", 0, last) + 1 : last].strip()
 
     def _end(self) -> int:
         """Return where the last finished part ends, 0 where none is."""

@@ -98,11 +98,11 @@ class Question:
             self.answer.set_result(approval)
 
 
-def answers_of(request: ApprovalRequest) -> tuple[Answer, ...]:
+def answers_of(request: ApprovalRequest, paint: Paint) -> tuple[Answer, ...]:
     """Return the answers to a request; what lasts is offered only with the rules it would store."""
     answers = [Answer("y", "yes, once", Approval(True))]
     if request.offers:
-        rules = ", ".join(request.offers)
+        rules = paint.harmless(", ".join(request.offers)).replace("\n", "\\n")
         answers += [
             Answer("s", f"yes, for this session: {rules}", Approval(True, scope="session")),
             Answer("p", f"yes, for this project: {rules}", Approval(True, scope="project")),
@@ -112,6 +112,12 @@ def answers_of(request: ApprovalRequest) -> tuple[Answer, ...]:
         Answer("n", "no", Approval(False, SAID_NO)),
         Answer("t", "no, and say what to do instead", Approval(False, SAID_NO), asks_why=True),
     )
+
+
+def title_of(request: ApprovalRequest, paint: Paint, *, rows: int, room: int) -> str:
+    """Return the line that asks; it says so where the call began above the screen."""
+    asks = f"Allow {paint.line(request.call.name, 60)}?"
+    return asks if rows <= room else f"{asks} It takes {rows} lines: scroll up to see all of it."
 
 
 def described(request: ApprovalRequest, paint: Paint, *, agent: str | None = None) -> str:

@@ -140,6 +140,7 @@ def test_a_plan_is_shown_whole_and_only_a_person_agrees(dsh: Shell) -> None:
         shown = person.sees("Allow exit_plan_mode?", "say what to do instead")
         assert all(f"Step number {n}." in shown for n in range(1, 41))
         assert "for this session" not in shown
+        assert "scroll up to see all of it" in shown
         person.sees_on_screen("default · plan")
         person.answers("y")
         person.sees("Carried out.")
