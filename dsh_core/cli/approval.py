@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import sys
+from functools import partial
 
 from dsh_core.agents import Agent
 from dsh_core.cli.context import say
-from dsh_core.codec import to_json
+from dsh_core.cli.question import question, screen_size, shown_offers
 from dsh_core.marks import hookimpl
 from dsh_core.policy import Approval, ApprovalRequest
 from dsh_core.tools.threads import in_daemon_thread
@@ -35,30 +35,38 @@ class AskAtTerminal:
         """Show what would run and wait for an answer; what is no answer is a no, with that text."""
         async with self._turn:
             say("")
-            # One line of JSON: line breaks inside an argument cannot scroll the rest away.
-            shown = json.dumps(to_json(request.call.arguments), ensure_ascii=False)
-            say(f"{request.call.name} {shown}")
-            say(request.message)
+            call = request.call
+            offers = shown_offers(request.offers, screen_size())
+            ask = partial(
+                question,
+                call.name,
+                call.arguments,
+                request.message,
+                _choices(offers),
+                screen_size(),
+            )
+            lines = await in_daemon_thread(ask, "question")  # megabytes take their time
             _forget_typed()
-            say(_choices(request))
+            for line in lines:
+                say(line)
             answer = str(await in_daemon_thread(sys.stdin.readline, "approval"))
-        return _approval(request, answer.strip())
+        return _approval(bool(offers), answer.strip())
 
 
-def _choices(request: ApprovalRequest) -> str:
-    if not request.offers:
+def _choices(offers: str) -> str:
+    if not offers:
         return "Allow? y = yes, n = no, or write what to do instead [n] "
     return (
-        f"Allow? y = once, s = {' and '.join(request.offers)} for this session, "
+        f"Allow? y = once, s = {offers} for this session, "
         "p = the same for this project, n = no, or write what to do instead [n] "
     )
 
 
-def _approval(request: ApprovalRequest, answer: str) -> Approval:
+def _approval(has_offers: bool, answer: str) -> Approval:
     word = answer.lower()
     if word in ("y", "yes"):
         return Approval(True)
-    if request.offers and word in ("s", "p"):
+    if has_offers and word in ("s", "p"):
         return Approval(True, scope="session" if word == "s" else "project")
     if word in ("", "n", "no"):
         return Approval(False, "the user said no")

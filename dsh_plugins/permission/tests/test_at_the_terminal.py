@@ -48,7 +48,7 @@ def test_yes_is_once(dsh: Shell) -> None:
     answered(child, "")
     ended(child)
 
-    assert 'bash {"command": "touch one"}' in shown
+    assert '→ bash\r\n  command: "touch one"\r\n' in shown
     assert 'part: "touch one" (no rule' in shown
     assert sorted(path.name for path in dsh.work.iterdir()) == ["mine.yaml", "one"]
 
