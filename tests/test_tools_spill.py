@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import resource
+import signal
 import stat
+import tempfile
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -56,9 +62,8 @@ def test_larger_output_is_head_notice_and_tail_and_a_file(tmp_path: Path) -> Non
 def test_what_is_shown_fits_the_limit_and_cuts_no_character(text: str, limit_bytes: int) -> None:
     data = text.encode()
     limit_bytes = min(limit_bytes, len(data) - 1)
-    shown = preview(data, limit_bytes, Path("/f"))
+    shown = preview(data, limit_bytes, "the whole output is in /f")
 
-    assert shown is not None
     assert len(shown.encode()) <= limit_bytes
     head, _, tail = shown.partition("\n\n[… ")
     tail = NOTICE.split("\n\n[… " + tail)[-1]
@@ -68,22 +73,39 @@ def test_what_is_shown_fits_the_limit_and_cuts_no_character(text: str, limit_byt
 
 
 @pytest.mark.parametrize("limit_bytes", [1, 20, 60])
-def test_a_limit_too_small_for_the_notice_leaves_the_output_inline(
-    limit_bytes: int, tmp_path: Path
-) -> None:
-    text = "x" * 1_000
+def test_a_limit_too_small_for_the_notice_keeps_the_head(limit_bytes: int, tmp_path: Path) -> None:
+    output = spilled("x" * 1_000, limit_bytes, tmp_path)
 
-    assert spilled(text, limit_bytes, tmp_path).text == text
+    assert output.text == "x" * limit_bytes
+    assert Path(str((output.meta or {})["spilled_to"])).read_text() == "x" * 1_000
 
 
-def test_what_cannot_be_saved_stays_inline(
+def test_what_cannot_be_saved_is_cut_and_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    text = "x" * 1_000
-    output = spilled(text, 300, tmp_path / "missing")
+    output = spilled("HEAD" + "x" * 1_000 + "TAIL", 300, tmp_path / "missing")
 
-    assert output.text == text
-    assert "output of bash stays inline, it cannot be saved" in caplog.text
+    assert len(output.text.encode()) <= 300
+    assert (output.text[:4], output.text[-4:]) == ("HEAD", "TAIL")
+    assert "bytes left out; they are lost, saving them failed: No such file" in output.text
+    assert dict(output.meta or {}) == {"size_bytes": 1_008}
+    assert "output of bash is cut, the rest cannot be saved" in caplog.text
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
+    folder = SpillFolder(tmp_path)
+    folder.path()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        output = bounded(ToolOutput.of("x" * 1_000_000), "bash", 1_000, folder.save)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+    assert "saving them failed: File too large" in output.text
+    assert list(folder.path().iterdir()) == []
 
 
 def test_only_the_text_is_spilled(tmp_path: Path) -> None:
@@ -131,6 +153,62 @@ def test_a_removed_folder_is_made_again(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def dead_folder(parent: Path, name: str = "dsh-output-dead") -> Path:
+    """What a killed harness leaves: nobody holds a lock on it."""
+    folder = parent / name
+    folder.mkdir(mode=0o700)
+    (folder / "bash-1.txt").write_text("old")
+    return folder
+
+
+def test_the_folder_of_a_dead_harness_is_swept_a_live_one_is_not(tmp_path: Path) -> None:
+    alive, sweeping = SpillFolder(tmp_path), SpillFolder(tmp_path)
+    kept = alive.save("a", "x")
+    dead, other = dead_folder(tmp_path), dead_folder(tmp_path, "somebody-elses")
+
+    sweeping.sweep()
+
+    assert kept.exists()
+    assert other.exists()
+    assert not dead.exists()
+    alive.remove()
+    assert list(tmp_path.iterdir()) == [other]
+
+
+def test_a_sweep_follows_no_link_and_minds_no_file(tmp_path: Path) -> None:
+    precious = dead_folder(tmp_path, "precious")
+    (tmp_path / "dsh-output-link").symlink_to(precious)
+    (tmp_path / "dsh-output-file").write_text("x")
+
+    SpillFolder(tmp_path).sweep()
+
+    assert (precious / "bash-1.txt").exists()
+    assert (tmp_path / "dsh-output-file").exists()
+
+
+def test_a_folder_that_a_sweep_found_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def swept_twice(*arguments: Any, **options: Any) -> str:
+        made.append(mkdtemp(*arguments, **options))
+        if len(made) == 1:
+            SpillFolder(tmp_path).sweep()
+        if len(made) == 2:
+            held.append(os.open(made[1], os.O_RDONLY))
+            fcntl.flock(held[0], fcntl.LOCK_EX)
+        return made[-1]
+
+    held: list[int] = []
+    monkeypatch.setattr(tempfile, "mkdtemp", swept_twice)
+    path = SpillFolder(tmp_path).save("a", "x")
+    os.close(held[0])
+
+    assert path.parent == Path(made[2])
+    assert path.read_text() == "x"
+
+
 # ------------------------------------------------------------------------------------ in a turn
 
 
@@ -166,7 +244,7 @@ async def test_a_tool_may_have_a_limit_of_its_own(limit: int | None, is_spilled:
         assert (result.meta is not None) is is_spilled
 
 
-async def test_a_result_that_cannot_be_saved_is_inline_and_no_error(
+async def test_a_result_that_cannot_be_saved_is_cut_and_no_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     async with stage(calls(("talks", "{}")), tools=(talker("x" * 60_000),)) as s:
@@ -174,4 +252,5 @@ async def test_a_result_that_cannot_be_saved_is_inline_and_no_error(
         await in_time(s.agent.run("go"))
 
         (result,) = s.logged(ToolResultEvent)
-        assert (len(text_of(result.content)), result.is_error) == (60_000, False)
+        assert len(text_of(result.content)) <= 50_000
+        assert not result.is_error
