@@ -12,9 +12,12 @@ import sys
 
 def main() -> int:
     """Run the command line and return its exit code."""
+    from dsh_core.cli.leaving import Leaving
     from dsh_core.cli.main import run
 
-    return run(sys.argv[1:])
+    with Leaving() as leaving:
+        leaving.code = run(sys.argv[1:])
+    return leaving.code
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ class Harness:
         trace: Record which plugin did what in every waterfall.
         inline_limit_bytes: Largest tool output that is not spilled to a file.
         cli_options: Plugin name → values of its command-line options.
+        autostart: Create the agents that say `autostart` when the harness starts.
 
     """
 
@@ -61,11 +62,13 @@ class Harness:
         trace: bool = False,
         inline_limit_bytes: int = INLINE_LIMIT_BYTES,
         cli_options: Mapping[str, Any] | None = None,
+        autostart: bool = True,
     ):
         self.config = config or HarnessConfig()
         self.cwd = Path(cwd or os.getcwd()).absolute()
         self.cli_options: dict[str, Any] = dict(cli_options or {})
         self.inline_limit_bytes = inline_limit_bytes
+        self._creates_agents = autostart
         self.spill = SpillFolder()
         self.secrets = Secrets()
         self.secrets.add_from([each.parameters for each in self.config.agents.values()])
@@ -123,6 +126,7 @@ class Harness:
         Raises `ConfigError` for what cannot be used, after undoing what was started.
         """
         self.load()
+        self.spill.sweep()
         hooks = self.plugins.base
         try:
             with self.secrets.kept_out(), self.plugins.starting():
@@ -133,7 +137,7 @@ class Harness:
             raise
         self.is_running = True
         for definition in self.config.agents.values():
-            if definition.autostart:
+            if definition.autostart and self._creates_agents:
                 self._autostart(definition)
 
     async def find_store(self) -> Store | None:

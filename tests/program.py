@@ -28,8 +28,18 @@ class Shell:
     def __call__(
         self, *arguments: str, stdin: bytes | None = None, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
+        return self._finished([str(DSH), *arguments], stdin, timeout)
+
+    def script(self, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a line of bash in which `dsh` is the program and `"$@"` the arguments."""
+        line = f'dsh() {{ "{DSH}" "$@"; }}; {text}'
+        return self._finished(["bash", "-o", "pipefail", "-c", line, "bash", *arguments], b"", 60)
+
+    def _finished(
+        self, command: list[str], stdin: bytes | None, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [str(DSH), *arguments],
+            command,
             cwd=self.work,
             env=self.environment(),
             input=stdin if stdin is not None else b"",

@@ -62,7 +62,7 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(dsh: Shell) -> N
     child.expect(pexpect.EOF)
     child.close()
 
-    assert r"1 | # \x1b[2J\x1b[H\x9b2J" in shown
+    assert r"1 | # \x1b[2J\x1b[H\u009b2J" in shown
     assert not {"\x1b", "\x9b"} & set(shown)
 
 

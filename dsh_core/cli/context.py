@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsh_core.cli.screen import printable
+from dsh_core.cli.standard import say as say
 from dsh_core.errors import ConfigError, UserError
 from dsh_core.record import record
 
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
     from dsh_core.config.model import AgentDefinition, HarnessConfig
     from dsh_core.config.trust import TrustStore
     from dsh_core.harness import Harness
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UserError(
+            f"the working directory cannot be used: {error.strerror}",
+            remedy="It may have been deleted: change to another one.",
+        ) from error
 
 
 @record(frozen=False)
@@ -42,7 +53,7 @@ class CliContext:
     blocked: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     safe: bool = False
-    cwd: Path = field(default_factory=Path.cwd)
+    cwd: Path = field(default_factory=_working_directory)
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     _config: HarnessConfig | None = None
 
@@ -90,12 +101,17 @@ class CliContext:
         self._config = None
 
     def build(self, *, plugins: Mapping[str, object] | None = None, trace: bool = False) -> Harness:
-        """Return a harness with its plugins loaded, not started. Raises `ConfigError`."""
+        """Return a harness with its plugins loaded, not started. Raises `ConfigError`.
+
+        It creates no `autostart` agents: a command creates the agent that was chosen.
+        """
         from dsh_core.cli.conceal import conceal_environment
         from dsh_core.cli.logs import start_log
         from dsh_core.harness import Harness
 
-        harness = Harness(self.config(), plugins=plugins or {}, cwd=self.cwd, trace=trace)
+        harness = Harness(
+            self.config(), plugins=plugins or {}, cwd=self.cwd, trace=trace, autostart=False
+        )
         secrets = harness.secrets
         start_log(self.environ, secrets.scrub)
         conceal_environment(secrets.found_in)
@@ -141,16 +157,11 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def say(text: str) -> None:
-    """Write a line for the person to standard error; control characters are shown, not sent."""
-    print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
-
-
 def say_note(text: str) -> None:
     """Say a note on one line, whatever the keys of a file hold that it names."""
     say(f"note: {' '.join(text.split())}")
 
 
 def show(text: Any = "") -> None:
-    """Write a line of the command's result to standard output."""
-    print(text, flush=True)  # noqa: T201
+    """Write a line of the command's result to standard output; control characters are escaped."""
+    print(printable(str(text)), flush=True)  # noqa: T201

@@ -57,11 +57,13 @@ def error_line(error: BaseException, **place: int) -> str:
 
 
 class JsonLines:
-    """Writes what happens to one session, flushed line by line."""
+    """Writes what happens to one session, flushed line by line: that of the agent it follows."""
 
     def __init__(self, output: ResultOutput):
         self._output = output
         self._scrub: Callable[[str], str] = str
+        self._id: str | None = None
+        self._early: list[tuple[str, str]] = []
         self._text = ""
         self._logged = ""
         self._usage = Usage()
@@ -72,38 +74,42 @@ class JsonLines:
         """Learn what must not be written."""
         self._scrub = harness.secrets.scrub
 
-    @hookimpl
-    def session_created(self, session: Session) -> None:
-        """Write the header and what the session starts with."""
+    def follow(self, agent: Agent) -> None:
+        """Write the header and what there is already; from now on, what comes.
+
+        Other agents, as a plugin may create them, have logs of their own.
+        """
+        self._id = agent.id
+        session = agent.session
         header = {"type": "dsh/header", "version": JSON_VERSION, "dsh": __version__}
         self._write(line({**header, "session": to_json(session.header)}))
         for event in session.events:
             self._write(line(event.to_json()))
+        for agent_id, text in self._early:
+            if agent_id == agent.id:
+                self._write(text)
+        self._early.clear()
 
     @hookimpl
-    def session_event(self, event: Event) -> None:
+    def session_event(self, session: Session, event: Event) -> None:
         """Write an event."""
-        self._write(line(event.to_json()))
-        match event.data:
-            case ErrorEvent(message=message) | LlmRetry(message=message):
-                self._logged = message
-            case AssistantMessage(content=content, interrupted=False):
-                self._text = text_of(content) or self._text
-            case UsageEvent(usage=usage):
-                self._usage = self._usage + usage
-            case TurnEnd(reason=reason):
-                self._reason = reason
+        if session.id == self._id:
+            self._event(event)
 
     @hookimpl
-    def agent_error(self, turn: int, step: int, error: BaseException) -> None:
+    def agent_error(self, agent: Agent, turn: int, step: int, error: BaseException) -> None:
         """Write a failure, unless an event says the same."""
-        if self._logged and self._logged in error_chain(error):
-            return
-        self._write(error_line(error, turn=turn, step=step))
+        text = error_line(error, turn=turn, step=step)
+        if self._id is None:
+            self._early.append((agent.id, text))
+        elif agent.id == self._id and not (self._logged and self._logged in error_chain(error)):
+            self._write(text)
 
     @hookimpl
     def agent_disposed(self, agent: Agent) -> None:
         """Write the result: the last answer, why the last turn ended, what it cost."""
+        if agent.id != self._id:
+            return
         self._write(
             line(
                 {
@@ -115,6 +121,18 @@ class JsonLines:
                 }
             )
         )
+
+    def _event(self, event: Event) -> None:
+        self._write(line(event.to_json()))
+        match event.data:
+            case ErrorEvent(message=message) | LlmRetry(message=message):
+                self._logged = message
+            case AssistantMessage(content=content, interrupted=False):
+                self._text = text_of(content) or self._text
+            case UsageEvent(usage=usage):
+                self._usage = self._usage + usage
+            case TurnEnd(reason=reason):
+                self._reason = reason
 
     def _write(self, text: str) -> None:
         self._output.write(self._scrub(text))

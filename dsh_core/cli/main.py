@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from dsh_core import __version__
-from dsh_core.cli.screen import printable
+from dsh_core.cli.screen import bounded, printable
+from dsh_core.cli.standard import (
+    is_lost_output,
+    lost_output,
+    open_closed_streams,
+    say,
+    survive_any_locale,
+)
 from dsh_core.errors import HarnessError, UserError, error_chain
 
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_HUNG_UP = 129
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
+
+MISTAKES_LIMIT = 20_000
+"""Characters of an error that are shown: a configuration may have many mistakes."""
 
 COMMANDS = {
     "run": ("dsh_core.cli.run:command", "Give an agent a prompt and see it work."),
@@ -72,29 +81,35 @@ def core_parser() -> argparse.ArgumentParser:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run `dsh ARGV` and return the exit code: 0, 1 failed, 2 usage, 130 interrupted."""
-    _survive_any_locale()
+    """Run `dsh ARGV` and return the exit code: 0, 1 failed, 2 usage, 130 interrupted.
+
+    What was printed has been written when it returns; where that failed, the code is not 0.
+    """
+    open_closed_streams()
+    survive_any_locale()
+    lost: OSError | None = None
     try:
-        return _dispatch(argv)
+        code = _dispatch(argv)
     except UserError as error:
-        print(printable(f"dsh: {error}"), file=sys.stderr)  # noqa: T201
-        return EXIT_USAGE
+        say(f"dsh: {bounded(str(error), MISTAKES_LIMIT)}")
+        code = EXIT_USAGE
     except HarnessError as error:
-        print(printable(f"dsh: {error_chain(error)}"), file=sys.stderr)  # noqa: T201
-        return EXIT_FAILED
+        say(f"dsh: {bounded(error_chain(error), MISTAKES_LIMIT)}")
+        code = EXIT_FAILED
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keep the exit quiet
-        return EXIT_FAILED
-
-
-def _survive_any_locale() -> None:
-    """Printing never fails, whatever the locale can show."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
+        code = EXIT_INTERRUPTED
+    except SystemExit as leaving:  # argparse, after --help
+        code = leaving.code if isinstance(leaving.code, int) else EXIT_OK
+    except OSError as error:
+        if not is_lost_output(error):
+            raise
+        code, lost = EXIT_FAILED, error
+    lost = lost_output() or lost
+    if lost is None:
+        return code
+    if not isinstance(lost, BrokenPipeError):  # a reader that has enough is no surprise
+        say(f"dsh: the output could not be written: {lost.strerror}")
+    return code or EXIT_FAILED
 
 
 def _dispatch(argv: Sequence[str]) -> int:
@@ -104,7 +119,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     options, rest = core_parser().parse_known_args(_before_dashes(argv))
     rest += argv[len(_before_dashes(argv)) :]
     if not rest or rest[0] in ("-h", "--help", "help"):
-        print(_HELP.format(commands=_command_list()), end="")  # noqa: T201
+        print(printable(_HELP.format(commands=_command_list())), end="")  # noqa: T201
         return EXIT_OK if rest else EXIT_USAGE
     name, *arguments = rest
     command = _command(name)

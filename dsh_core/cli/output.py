@@ -20,8 +20,21 @@ class ResultOutput:
     def __init__(self, stream: TextIO, *, is_live: bool = False):
         self._stream = stream
         self.is_live = is_live
-        self.is_broken = False
-        self.on_broken: Callable[[], None] = lambda: None
+        self.problem: OSError | ValueError | None = None
+        self.on_broken: Callable[[str], None] = lambda why: None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether something could not be written."""
+        return self.problem is not None
+
+    @property
+    def why_broken(self) -> str:
+        """What went wrong, in a few words."""
+        if isinstance(self.problem, BrokenPipeError):
+            return "nobody reads the output"
+        reason = getattr(self.problem, "strerror", None) or self.problem
+        return f"the output could not be written: {reason}"
 
     def write(self, text: str) -> None:
         """Write text and flush it."""
@@ -30,9 +43,9 @@ class ResultOutput:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # the reader left, the disk is full, the stream is closed
-            self.is_broken = True
-            self.on_broken()
+        except (OSError, ValueError) as error:  # no reader, a full disk, a closed stream
+            self.problem = error
+            self.on_broken(self.why_broken)
 
 
 @contextmanager
@@ -42,7 +55,7 @@ def result_output(*, as_json: bool) -> Iterator[ResultOutput]:
     On a terminal both streams are one screen, and it is used as it is. Elsewhere whatever else
     prints to standard output, a plugin or a program it starts, goes to standard error.
     """
-    if not as_json and sys.stdout is not None and sys.stdout.isatty():
+    if not as_json and sys.stdout.isatty():
         yield ResultOutput(sys.stdout, is_live=True)
         return
     stream = _own_stdout(as_json=as_json)
@@ -52,14 +65,12 @@ def result_output(*, as_json: bool) -> Iterator[ResultOutput]:
     finally:
         try:
             stream.close()
-        except OSError:
-            output.is_broken = True
+        except OSError as error:
+            output.problem = output.problem or error
 
 
 def _own_stdout(*, as_json: bool) -> TextIO:
-    """Return a stream to standard output that nobody else has. A closed one fails on writing."""
-    if sys.stdout is None:
-        return open(os.devnull, encoding="ascii")
+    """Return a stream to standard output that nobody else has."""
     sys.stdout.flush()
     own = os.dup(1)
     os.dup2(2, 1)

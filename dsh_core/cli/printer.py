@@ -14,7 +14,7 @@ from dsh_core.chunks import Chunk, ReasoningDelta, TextDelta
 from dsh_core.cli.context import say
 from dsh_core.cli.output import ResultOutput
 from dsh_core.cli.remedies import remedy
-from dsh_core.cli.screen import one_line, printable
+from dsh_core.cli.screen import bounded, one_line, printable
 from dsh_core.content import ToolCall, text_of
 from dsh_core.errors import PluginError, error_chain
 from dsh_core.events import (
@@ -35,13 +35,14 @@ from dsh_core.events import (
     TurnEndReason,
 )
 from dsh_core.marks import hookimpl
+from dsh_core.session import Session
 
 if TYPE_CHECKING:
     from dsh_core.harness import Harness
 
 
 class Printer:
-    """Shows a run to a person.
+    """Shows a run to a person: what the agent does that it follows.
 
     Args:
         output: Where answers go; streamed to where it is a terminal.
@@ -51,6 +52,7 @@ class Printer:
     def __init__(self, output: ResultOutput, *, is_quiet: bool):
         self._output = output
         self._is_quiet = is_quiet
+        self._id: str | None = None
         self._is_mid_line = False
         self._was_streamed = False
         self._was_warned = False
@@ -63,10 +65,14 @@ class Printer:
         """Learn what must not be written."""
         self._scrub = harness.secrets.scrub
 
+    def follow(self, agent: Agent) -> None:
+        """Show this agent; others, as a plugin may create them, are not the run."""
+        self._id = agent.id
+
     @hookimpl
-    def agent_stream_chunk(self, chunk: Chunk) -> None:
+    def agent_stream_chunk(self, agent: Agent, chunk: Chunk) -> None:
         """Stream text to a terminal."""
-        if not self._output.is_live:
+        if not self._output.is_live or agent.id != self._id:
             return
         if isinstance(chunk, TextDelta):
             self._stream(printable(chunk.text))
@@ -75,9 +81,9 @@ class Printer:
             self._stream(f"\x1b[2m{printable(chunk.text)}\x1b[0m")
 
     @hookimpl
-    def session_event(self, event: Event) -> None:
+    def session_event(self, session: Session, event: Event) -> None:
         """Show what is worth a line; what replaces something earlier is for the model only."""
-        if getattr(event.data, "replaces", None) is not None:
+        if session.id != self._id or getattr(event.data, "replaces", None) is not None:
             return
         match event.data:
             case AssistantMessage() as message:
@@ -85,7 +91,7 @@ class Printer:
             case ErrorEvent() as failure:
                 self._failed(failure)
             case LlmRetry(attempt=attempt, delay_seconds=delay, code=code, message=text):
-                self._note(f"retry {attempt} in {delay:.1f} s: {code}: {one_line(text)}")
+                self._note(f"retry {attempt} in {delay:.1f} s: {_name(code)}: {one_line(text)}")
             case TurnEnd(reason=reason):
                 self._ended(reason)
             case RequestHeader(prefix_break=names, changed_by=writers) if names:
@@ -116,23 +122,26 @@ class Printer:
             self._note(printable(text))
         elif text:
             text = self._scrub(text)
-            self._output.write(text if text.endswith("\n") else f"{text}\n")
+            shown = printable(text) if self._output.is_live else text
+            self._output.write(shown if shown.endswith("\n") else f"{shown}\n")
 
     def _activity(self, data: ToolCallEvent | ToolResultEvent | ToolProgress | PluginTrace) -> None:
         match data:
             case ToolCallEvent(call_id=call_id, name=name, arguments=arguments) as call:
                 self._calls[call_id] = name
                 self._warn_unjudged(call)
-                self._note(f"→ {name} {one_line(arguments)}")
+                self._note(f"→ {_name(name)} {one_line(arguments)}")
             case ToolResultEvent(call_id=call_id, content=content, is_error=is_error):
                 mark = "✗" if is_error else "✓"
                 name = self._calls.pop(call_id, "tool")
-                self._note(f"{mark} {name}: {one_line(text_of(content))}{_changes(data.meta)}")
+                self._note(
+                    f"{mark} {_name(name)}: {one_line(text_of(content))}{_changes(data.meta)}"
+                )
             case ToolProgress(text=text):
                 self._note(f"  {one_line(text)}")
             case PluginTrace(hook=hook, seconds=seconds, ran=ran):
                 who = "; ".join(_traced(one) for one in ran)
-                self._note(f"  trace {hook} {seconds * 1000:.2f} ms: {who}")
+                self._note(f"  trace {hook} {seconds * 1000:.2f} ms: {one_line(who, 500)}")
 
     def _warn_unjudged(self, call: ToolCallEvent) -> None:
         """Say once that nobody decides which tools run."""
@@ -143,8 +152,8 @@ class Printer:
 
     def _failed(self, failure: ErrorEvent) -> None:
         self._said = failure.message
-        code = "" if failure.code in ("UNKNOWN", "CONFIG", "PLUGIN") else f"{failure.code}: "
-        self._tell(f"error: {code}{printable(failure.message)}")
+        code = "" if failure.code in ("UNKNOWN", "CONFIG", "PLUGIN") else f"{_name(failure.code)}: "
+        self._tell(f"error: {code}{bounded(self._scrub(failure.message))}")
         advice = remedy(failure.code)
         if advice is not None:
             self._tell(f"  {advice}")
@@ -154,11 +163,11 @@ class Printer:
             case Completed() | Errored():
                 return
             case LimitReached(message=text):
-                self._tell(f"stopped: {text}")
+                self._tell(f"stopped: {bounded(text)}")
             case Aborted(reason=why):
-                self._tell(f"aborted{f': {why}' if why else ''}")
+                self._tell(f"aborted{f': {bounded(why)}' if why else ''}")
             case _:
-                self._tell(f"the turn ended: {reason.type}")
+                self._tell(f"the turn ended: {_name(reason.type)}")
 
     def _stream(self, text: str) -> None:
         self._output.write(self._scrub(text))
@@ -176,6 +185,11 @@ class Printer:
     def _tell(self, text: str) -> None:
         self._break_line()
         say(self._scrub(text))
+
+
+def _name(name: str) -> str:
+    """Return a name that the model or the provider chose, on one line and not too long."""
+    return one_line(name, 64)
 
 
 def _traced(one: Mapping[str, Any]) -> str:

@@ -79,7 +79,8 @@ def _arguments(arguments: Mapping[str, Any], width: int, room: int) -> tuple[lis
     shares = _shares([_rows(line, width) for line in lines], room - bool(more))
     shown = [fitted(line, share * width) for line, share in zip(lines, shares, strict=True)]
     is_whole = shown == lines and not more
-    return [*shown, *([f"  … and {more} more arguments"] if more else [])], is_whole
+    rest = [fitted(f"  … and {more} more arguments", width)] if more else []
+    return [*shown, *rest], is_whole
 
 
 def _shares(wanted: Sequence[int], room: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -19,9 +18,7 @@ from dsh_core.cli.front_end import (
 )
 from dsh_core.cli.main import (
     EXIT_FAILED,
-    EXIT_INTERRUPTED,
     EXIT_OK,
-    EXIT_TERMINATED,
     EXIT_USAGE,
     Parser,
     UsageError,
@@ -32,6 +29,8 @@ if TYPE_CHECKING:
     import argparse
 
     from dsh_core.agents import Agent
+    from dsh_core.cli.jsonl import JsonLines
+    from dsh_core.cli.printer import Printer
     from dsh_core.events import TurnEndReason
     from dsh_core.harness import Harness
 
@@ -59,10 +58,11 @@ def command(argv: Sequence[str], context: CliContext) -> int:
 
                 output.write(error_line(error))
             raise
-    if output.is_broken and code == EXIT_OK:
-        say("dsh: the result could not be written")
-        return EXIT_FAILED
-    return code
+    if not output.is_broken:
+        return code
+    if not isinstance(output.problem, BrokenPipeError):
+        say(f"dsh: {output.why_broken}")
+    return code or EXIT_FAILED
 
 
 def _help(context: CliContext) -> int:
@@ -99,30 +99,34 @@ def _run(
 ) -> int:
     if is_interactive() and output.is_live:
         ask_about_project(context)
-    plugins = _front_end(options, output)
-    harness = context.build(plugins=plugins, trace="--trace" in options)
+    front_end = _front_end(options, output)
+    harness = context.build(plugins=_plugins(options, front_end), trace="--trace" in options)
     arguments = parse_options(_parser(), argv, harness)
     prompt = _prompt(arguments.prompt)
-    return asyncio.run(_session(harness, context, arguments, prompt, output))
+    return run_to_end(_session(harness, context, arguments, prompt, output, front_end))
 
 
-def _front_end(options: Sequence[str], output: ResultOutput) -> dict[str, object]:
-    """Return the plugins that make `run` a front end."""
-    from dsh_core.cli.approval import AnswerYes, AskAtTerminal
-
-    plugins: dict[str, object] = {}
-    if "--yes" in options:
-        plugins["yes"] = AnswerYes()
+def _front_end(options: Sequence[str], output: ResultOutput) -> JsonLines | Printer:
+    """Return the plugin that shows the run."""
     if "--json" in options:
         from dsh_core.cli.jsonl import JsonLines
 
-        plugins["json_output"] = JsonLines(output)
-    else:
-        from dsh_core.cli.printer import Printer
+        return JsonLines(output)
+    from dsh_core.cli.printer import Printer
 
-        plugins[PRINTER] = Printer(output, is_quiet="--quiet" in options)
-        if is_interactive():
-            plugins["ask_at_terminal"] = AskAtTerminal()
+    return Printer(output, is_quiet="--quiet" in options)
+
+
+def _plugins(options: Sequence[str], front_end: JsonLines | Printer) -> dict[str, object]:
+    """Return the plugins that make `run` a front end."""
+    from dsh_core.cli.approval import AnswerYes, AskAtTerminal
+
+    plugins: dict[str, object] = {"yes": AnswerYes()} if "--yes" in options else {}
+    if "--json" in options:
+        return {**plugins, "json_output": front_end}
+    plugins[PRINTER] = front_end
+    if is_interactive():
+        plugins["ask_at_terminal"] = AskAtTerminal()
     return plugins
 
 
@@ -130,7 +134,7 @@ def _prompt(words: Sequence[str]) -> str:
     """Return the prompt: the words, and standard input where a `-` stands or nothing does."""
     parts = [os.fsencode(word).decode("utf-8", "replace") for word in words]
     if "-" in parts or (not parts and not sys.stdin.isatty()):
-        piped = sys.stdin.buffer.read().decode("utf-8", "replace")
+        piped = _standard_input()
         said = " ".join(part for part in parts if part != "-")
         text = f"{said}\n\n{piped}" if said else piped
     else:
@@ -142,33 +146,45 @@ def _prompt(words: Sequence[str]) -> str:
     return text
 
 
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(
+            f"standard input cannot be read: {error.strerror or error}", where="dsh run"
+        ) from error
+
+
 async def _session(
     harness: Harness,
     context: CliContext,
     arguments: argparse.Namespace,
     prompt: str,
     output: ResultOutput,
+    front_end: JsonLines | Printer,
 ) -> int:
     async with harness:
-        if arguments.front_end is not None and output.is_live and not arguments.quiet:
+        if arguments.front_end is not None and output.is_live and _is_rendered(arguments):
             await harness.plugins.unregister(PRINTER)
             await harness.plugins.register(arguments.front_end(output.write), PRINTER)
         agent = await open_agent(harness, context, arguments)
+        front_end.follow(agent)
         if not arguments.quiet:
             tell_notes(harness, context)
-        code = await _until_idle(agent, prompt, output)
-    if code in (EXIT_INTERRUPTED, EXIT_TERMINATED):
-        # All is disposed and stopped; threads that a plugin left running must not hold the exit.
-        sys.stderr.flush()
-        os._exit(code)
-    return code
+        return await _until_idle(agent, prompt, output)
+
+
+def _is_rendered(arguments: argparse.Namespace) -> bool:
+    return not (arguments.json or arguments.quiet)
 
 
 async def _until_idle(agent: Agent, prompt: str, output: ResultOutput) -> int:
     from dsh_core.cli.signals import Interruptions
 
+    if output.is_broken:
+        return EXIT_FAILED
     interruptions = Interruptions(agent)
-    output.on_broken = interruptions.reader_left
+    output.on_broken = interruptions.output_lost
     interruptions.install()
     try:
         result = await agent.run(prompt)

@@ -35,12 +35,13 @@ def visible(text: str) -> str:
 
 def one_line(text: str, width: int = 100) -> str:
     """Return the first line, shortened to `width` characters."""
-    line = printable(text.strip().partition("\n")[0])
-    more = "\n" in text.strip() or len(line) > width
+    first, rest, _ = text.strip().partition("\n")
+    line = printable(first[: width + 1])
+    more = bool(rest) or len(line) > width
     return f"{line[: width - 1]}…" if more else line
 
 
-def message(text: str, limit: int = MESSAGE_LIMIT) -> str:
+def bounded(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """Return a message of any length for a person: the middle of a very long one is left out."""
     if len(text) <= limit:
         return printable(text)
