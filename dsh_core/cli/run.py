@@ -97,6 +97,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(
     argv: Sequence[str], options: Sequence[str], context: CliContext, output: ResultOutput
 ) -> int:
+    from dsh_core.cli.event_loop import run_to_end
+
     if is_interactive() and output.is_live:
         ask_about_project(context)
     front_end = _front_end(options, output)
