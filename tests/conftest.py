@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import untimed  # noqa: F401 - settings of property tests
 from configuring import Load
 from program import Shell
 

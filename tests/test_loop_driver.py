@@ -111,6 +111,24 @@ async def test_a_tool_that_raises_generator_exit_fails_alone(is_async: bool) -> 
         assert "GeneratorExit" in str(s.model.requests[1].messages[-1])
 
 
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, StopIteration, SystemExit])
+async def test_a_sync_body_that_raises_what_steers_its_caller_fails_alone(
+    failure: type[BaseException],
+) -> None:
+    """Ctrl-C reaches the main thread only: in a body's thread it is the body's own doing."""
+
+    @tool
+    def breaks() -> str:
+        """Break."""
+        raise failure
+
+    async with stage(calls(("breaks", "{}")), tools=(breaks,)) as s:
+        result = await bounded(s.agent.run("go"))
+
+        assert result.is_success
+        assert failure.__name__ in str(s.model.requests[1].messages[-1])
+
+
 async def test_an_adapter_that_raises_generator_exit_fails_the_request() -> None:
     async def breaks(request: Request) -> AsyncIterator[Chunk]:
         yield TextDelta(0, "half")

@@ -9,6 +9,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+STEERING = (StopIteration, GeneratorExit, KeyboardInterrupt)
+"""What would steer the code that awaits. Ctrl-C reaches the main thread only: one that comes from
+here was raised by the body."""
+
 _numbers = itertools.count(1)
 
 
@@ -26,7 +30,7 @@ async def in_daemon_thread(function: Callable[[], Any], name: str) -> Any:
             return
         if error is None:
             done.set_result(result)
-        elif isinstance(error, (StopIteration, GeneratorExit)):  # these would steer who awaits
+        elif isinstance(error, STEERING):
             done.set_exception(RuntimeError(f"the body raised {type(error).__name__}"))
         else:
             done.set_exception(error)
