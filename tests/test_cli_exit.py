@@ -110,7 +110,7 @@ def test_nohup_is_respected(plugged: Shell) -> None:
 def test_a_closed_window_is_an_end_as_well(plugged: Shell) -> None:
     with ModelServer.in_thread([model.stall("begun")]) as server:
         plugged.env |= {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": server.base_url}
-        with Terminal(plugged, "run", "Go.") as terminal:
+        with Terminal(plugged, "run", "-p", "no:terminal", "Go.") as terminal:
             terminal.read_until("begun")
             terminal.hang_up()
             terminal.program.send_signal(signal.SIGHUP)

@@ -155,7 +155,8 @@ def hostile(dsh: Shell) -> Iterator[Shell]:
 
 
 def test_no_hostile_text_reaches_a_terminal_or_the_log(hostile: Shell) -> None:
-    with Terminal(hostile, "run", "-p", "no:permission", "Go.") as terminal:
+    plain = ("-p", "no:permission", "-p", "no:terminal")
+    with Terminal(hostile, "run", *plain, "Go.") as terminal:
         assert terminal.wait() == 1
         shown = terminal.shown
     log = "".join(path.read_text() for path in hostile.home.rglob("*.log"))
