@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -78,18 +77,8 @@ class JsonlStore(SessionStore):
 
     async def lock(self, session_id: str) -> Held:
         """Become the one writer."""
-        taking = asyncio.ensure_future(self._writer.run(self._files.own, session_id))
-        try:
-            owner = await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            taking.add_done_callback(lambda done: self._regret(session_id, done))
-            raise
+        owner = await self._writer.run_or_undo(self._files.own, self._files.disown, session_id)
         return Held(self, session_id, owner)
-
-    def _regret(self, session_id: str, taken: asyncio.Future[Ownership]) -> None:
-        """Give back a lock that nobody waited for."""
-        if not taken.cancelled() and taken.exception() is None:
-            self._writer.submit(self._files.disown, session_id, taken.result())
 
     def owner(self, session_id: str) -> Ownership | None:
         """Return the lock that this store has of a session."""

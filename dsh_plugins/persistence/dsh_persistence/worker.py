@@ -25,6 +25,28 @@ class Worker:
         """
         return await asyncio.wrap_future(self.submit(function, *args, **kwargs))
 
+    async def run_or_undo(
+        self,
+        function: Callable[[str], R],
+        undo: Callable[[str, R], object],
+        argument: str,
+    ) -> R:
+        """Run a function; where the caller is cancelled meanwhile, undo what it did.
+
+        `undo` gets the argument and what the function returned, and is not waited for.
+        """
+        running = asyncio.ensure_future(self.run(function, argument))
+
+        def regret(done: asyncio.Future[R]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self.submit(undo, argument, done.result())
+
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            running.add_done_callback(regret)
+            raise
+
     def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Do the same without waiting."""
         if self._thread is None:

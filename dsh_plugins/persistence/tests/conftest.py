@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -18,59 +18,15 @@ import psycopg
 import pytest
 
 from dsh_core import (
-    Event,
-    EventData,
     Secrets,
-    SessionHeader,
-    Text,
-    TextDelta,
-    Usage,
     error_chain,
     hookimpl,
 )
-from dsh_core.events import (
-    AssistantChunk,
-    AssistantMessage,
-    Completed,
-    MessageTrigger,
-    StepEnd,
-    StepStart,
-    TurnEnd,
-    TurnStart,
-    UsageEvent,
-    UserMessage,
-)
+from dsh_core.testing.contracts.stores import header_of, log_of, numbered, turn_data
 from dsh_persistence import Persistence
 from dsh_persistence.contract import SessionStore
 from dsh_persistence.disk import Disk
 from dsh_persistence.stores import open_store
-
-START = 1_796_000_000.0
-
-
-def header_of(session_id: str = "one", **fields: Any) -> SessionHeader:
-    return SessionHeader(session_id, **{"created_at": START, "cwd": "/project", **fields})
-
-
-def turn_data(turn: int, said: str = "Hello.", answer: str = "Hi.") -> list[EventData]:
-    return [
-        TurnStart(turn, MessageTrigger()),
-        UserMessage((Text(said),)),
-        StepStart(turn, 1),
-        AssistantChunk(turn, 1, TextDelta(0, answer)),
-        AssistantMessage(turn, 1, (Text(answer),), "m/model"),
-        UsageEvent(turn, 1, Usage(10, 5), "m/model"),
-        StepEnd(turn, 1),
-        TurnEnd(turn, Completed()),
-    ]
-
-
-def numbered(data: Sequence[EventData], first: int = 0) -> list[Event]:
-    return [Event(first + i, START + first + i + 0.25, one) for i, one in enumerate(data)]
-
-
-def log_of(turns: int, **said: str) -> list[Event]:
-    return numbered([data for turn in range(1, turns + 1) for data in turn_data(turn, **said)])
 
 
 class Kit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from sqlalchemy import select, tuple_
@@ -77,12 +76,9 @@ class SqlStore(SessionStore):
 
     async def lock(self, session_id: str) -> Held:
         """Become the one writer."""
-        taking = asyncio.ensure_future(self._writer.run(self._sessions.own, session_id))
-        try:
-            owner = await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            taking.add_done_callback(lambda done: self._regret(session_id, done))
-            raise
+        owner = await self._writer.run_or_undo(
+            self._sessions.own, self._sessions.disown, session_id
+        )
         return Held(self, session_id, owner)
 
     def owner(self, session_id: str) -> Owner | None:
@@ -126,12 +122,6 @@ class SqlStore(SessionStore):
         page = rows[:limit]
         rest = f"{page[-1].updated_at!r}:{page[-1].id}" if len(rows) > limit else None
         return SessionPage(tuple(map(self._rows.summary, page)), rest)
-
-    def _regret(self, session_id: str, taken: asyncio.Future[Owner]) -> None:
-        """Give back a lock that nobody waited for."""
-        if not taken.cancelled() and taken.exception() is None:
-            owner = taken.result()
-            self._writer.submit(self._sessions.disown, session_id, owner)
 
 
 def _parsed(cursor: str) -> tuple[float, str]:
